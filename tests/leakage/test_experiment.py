@@ -161,7 +161,7 @@ def test_noise_hides_the_record_from_every_adversary() -> None:
 
 def test_two_trials_and_stacking_are_defined() -> None:
     few = one(0.5, k=2, with_neighbours=True)
-    unknown = {"counted", "counted_floor", "accuracy", "squared_error"}
+    unknown = {"counted", "counted_floor", "accuracy", "constant_accuracy", "squared_error"}
     assert all(np.isfinite(v).all() for name, v in few._asdict().items() if name not in unknown)
     both = stacked([few, few])
     assert both.inside.mean.shape == (2, 2, 3) and both.advantage.shape == (2,)

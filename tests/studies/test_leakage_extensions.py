@@ -176,6 +176,10 @@ def test_rules_of_formulas_follow_the_numbers(committed: LeakageResults) -> None
         error_sum=2 * committed.theory.one_minus_variation, printed_left_out_share=0.7,
     )  # fmt: skip
     found = outcomes(replace(committed, theory=theory))
+    assert found["noise-order"] is Outcome.REPRODUCED
+    assert outcomes(committed)["noise-order"] is Outcome.SAME_DIRECTION  # t^2 is O(t), but not the rate
+    larger = replace(committed.theory, kl_reduction_ratio=1.2)
+    assert outcomes(replace(committed, theory=larger))["noise-order"] is Outcome.REFUTED
     refuted = (
         "theorem-4-order",
         "neighbors",
@@ -220,8 +224,8 @@ def test_the_option_writes_the_page_and_runs_nothing(tmp_path: Path) -> None:
     (file,) = COMMITTED.glob("*.json")
     (folder / "a.json").write_bytes(file.read_bytes())
     shown = run_command("study", "leakage", "--claims", folder, "--out", tmp_path / "run")
-    assert shown.exit_code == 0 and re.match(r"52 claims: \d+ reproduced, ", shown.out)
-    assert (tmp_path / "leakage.md").read_text().count("\n| ") > 52 and not (tmp_path / "run").exists()
+    assert shown.exit_code == 0 and re.match(r"53 claims: \d+ reproduced, ", shown.out)
+    assert (tmp_path / "leakage.md").read_text().count("\n| ") > 53 and not (tmp_path / "run").exists()
     missing = run_command("study", "leakage", "--claims", tmp_path / "none")
     assert missing.exit_code == 2 and "none' is no folder; give one with results files" in missing.err
     (tmp_path / "none").mkdir()

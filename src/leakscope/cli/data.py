@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = App(help="List, check and fetch published datasets.")
 
 Advance = Callable[[str, int, int], None]  # what is being read, bytes so far, bytes in all
-_COLOURS = {"ok": "green", "missing": "yellow", "differs": "red", "unpacked": "green"}
+_COLOURS = {"ok": "green", "missing": "yellow", "differs": "red", "unpacked": "green", "partial": "red"}
 
 
 @app.command("list")
@@ -103,7 +103,7 @@ def _described(entry: Dataset, root: Path) -> dict[str, object]:
         "classes": entry.n_classes,
         "source": entry.source,
         "licence": entry.licence,
-        "folder": str(root / entry.folder) if entry.files else None,
+        "folder": str(entry.folder_in(root)) if entry.files else None,
         "present": entry.is_present(root),
     }
 
@@ -186,6 +186,13 @@ def _raise_faults(checks: Sequence[FileCheck], required: bool) -> None:
         raise InputError(
             f"{', '.join(str(check.path) for check in differing)} not as published; delete "
             f"{'it' if len(differing) == 1 else 'them'} and run `leakscope data fetch {datasets}`"
+        )
+    partial = [check for check in checks if check.state == "partial"]
+    if partial:
+        folders = ", ".join(str(check.path.parent) for check in partial)
+        raise InputError(
+            f"{folders} does not have the published number of files per class; run `leakscope data fetch "
+            f"{' '.join(check.dataset for check in partial)}`"
         )
     missing = [check for check in checks if check.is_fault] if required else []
     if missing:

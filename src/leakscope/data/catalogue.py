@@ -48,7 +48,8 @@ class Dataset:
         files: what belongs into the folder.
         mirrors: addresses that each hold every file under its own name, tried in order.
         archive: address of a tar.gz with the files under `folder/`; "" where they are published one by one.
-        unpacked: folders that may lie in `folder` in place of the files.
+        unpacked: folders that may lie in `folder` in place of the files; each has one folder per class.
+        files_per_class: published number of files in each of these folders of a class.
     """
 
     name: str
@@ -64,20 +65,36 @@ class Dataset:
     mirrors: tuple[str, ...] = ()
     archive: str = ""
     unpacked: tuple[str, ...] = ()
+    files_per_class: int = 0
+
+    def folder_in(self, root: Path) -> Path:
+        """The dataset's folder in the data folder `root`, whatever the case of its name."""
+        exact = root / self.folder
+        if exact.is_dir() or not root.is_dir():
+            return exact
+        alike = (path for path in sorted(root.iterdir()) if path.name.lower() == self.folder.lower())
+        return next((path for path in alike if path.is_dir()), exact)
 
     def is_unpacked(self, root: Path) -> bool:
-        """True when the folders that stand for the files are there; what is in them is checked on reading."""
-        return bool(self.unpacked) and all((root / self.folder / name).is_dir() for name in self.unpacked)
+        """True when a folder that stands for the files is there; how much is in it is not looked at."""
+        return any((self.folder_in(root) / name).is_dir() for name in self.unpacked)
+
+    def is_unpacked_whole(self, root: Path) -> bool:
+        """True when every class of every unpacked folder has the published number of files."""
+        splits = [self.folder_in(root) / name for name in self.unpacked]
+        classes = [path for split in splits if split.is_dir() for path in split.iterdir() if path.is_dir()]
+        counts = [sum(1 for _ in path.iterdir()) for path in classes]
+        return bool(counts) and counts == [self.files_per_class] * (self.n_classes * len(self.unpacked))
 
     def present_files(self, root: Path) -> list[Path]:
         """The paths of the files that lie in the data folder `root`; contents are not looked at."""
-        paths = (locate(root / self.folder, file.name) for file in self.files)
+        paths = (locate(self.folder_in(root), file.name) for file in self.files)
         return [path for path in paths if path is not None]
 
     def is_present(self, root: Path) -> bool:
-        """True when every required file is there, or none is needed, or all are unpacked."""
+        """True when every required file is there, or none is needed, or some are unpacked."""
         return self.is_unpacked(root) or all(
-            locate(root / self.folder, file.name) for file in self.files if file.required
+            locate(self.folder_in(root), file.name) for file in self.files if file.required
         )
 
 
@@ -245,5 +262,6 @@ DATASETS: tuple[Dataset, ...] = (
         files=(PublishedFile("CINIC-10.tar.gz", 687_544_992, "6ee4d0c996905fe93221de577967a372"),),
         mirrors=("https://datashare.ed.ac.uk/bitstream/handle/10283/3192/",),
         unpacked=("train", "valid", "test"),
+        files_per_class=9_000,
     ),
 )

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import gzip
 import io
+import logging
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -19,14 +20,15 @@ import numpy as np
 
 from leakscope.data.cifar10 import CLASS_NAMES, IMAGE_SHAPE
 from leakscope.data.image_folder import decoded_color
-from leakscope.data.published import DAMAGE, require
+from leakscope.data.published import DAMAGE, locate, require
+from leakscope.data.registry import dataset
 from leakscope.errors import InputError
 from leakscope.types import Records
 
 ARCHIVE = "CINIC-10.tar.gz"
 SPLITS = ("train", "valid", "test")
-PER_CLASS = 9_000
-"""Images of a class in a split."""
+_PER_CLASS = dataset("cinic10").files_per_class
+_log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
@@ -42,28 +44,34 @@ class Place(NamedTuple):
         return "/".join(self)
 
 
-def cinic10(folder: Path, splits: Sequence[str] = SPLITS) -> Records:
+_Images = Callable[[Path, Sequence[str]], Iterator[tuple[Place, Path | IO[bytes]]]]
+
+
+def cinic10(folder: Path, splits: Sequence[str] | None = None) -> Records:
     """The images as uint8 (records, 3, 32, 32), by split, class and file name; groups split and origin.
+
+    Folders with another number of images than published are read, too, and a warning gives the counts. Where
+    the archive lies beside them, it is read in their place.
 
     Args:
         folder: where the folders train, valid and test lie, or the archive.
-        splits: the splits to read, in this order; a record has the same id whichever are chosen.
+        splits: the splits to read, in this order (default: all that are there); a record has the same id
+            whichever are chosen.
 
     Raises:
-        DataMissingError: neither the folders nor the archive are there.
-        InputError: an image is damaged, or a class does not have 9,000 images.
+        DataMissingError: neither folders nor archive are there.
+        InputError: an image is damaged, there is none of a chosen split, or the archive does not have 9,000
+            images of every class in a split.
     """
-    if set(splits) - set(SPLITS) or not splits or len(set(splits)) != len(splits):
-        raise InputError(f"splits={list(splits)} must be one or more of {', '.join(SPLITS)}, each once")
-    source = _from_folders if is_unpacked(folder) else _from_archive
-    # Names first, so that images are decoded into their place in one array; an archive is read twice.
-    places = sorted(
-        (place for place, _ in source(folder, splits)), key=lambda at: (splits.index(at.split), at)
-    )
-    _check_counts(folder, splits, places)
+    order = tuple(SPLITS if splits is None else splits)
+    if set(order) - set(SPLITS) or not order or len(set(order)) != len(order):
+        raise InputError(f"splits={list(order)} must be one or more of {', '.join(SPLITS)}, each once")
+    images, places = _chosen(folder, order, is_default=splits is None)
+    # Names came first, so that images are decoded into their place in one array; an archive is read twice.
+    places = sorted(places, key=lambda at: (order.index(at.split), at))
     row = {place: i for i, place in enumerate(places)}
     features = np.empty((len(places), *IMAGE_SHAPE), dtype=np.uint8)
-    for place, content in source(folder, splits):
+    for place, content in images(folder, order):
         features[row[place]] = decoded_color(content, f"{folder}: {place.id}", IMAGE_SHAPE[1:])
     return Records(
         features=features,
@@ -78,12 +86,8 @@ def cinic10(folder: Path, splits: Sequence[str] = SPLITS) -> Records:
     )
 
 
-def is_unpacked(folder: Path) -> bool:
-    """Whether the folders of all splits are there."""
-    return all((folder / split).is_dir() for split in SPLITS)
-
-
-def _from_folders(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, Path]]:
+def images_in_folders(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, Path]]:
+    """Images of the unpacked folders."""
     for split in splits:
         for class_name in CLASS_NAMES:
             of_class = folder / split / class_name
@@ -91,7 +95,7 @@ def _from_folders(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, 
                 yield Place(split, class_name, path.name), path
 
 
-def _from_archive(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, IO[bytes]]]:
+def images_in_archive(folder: Path, splits: Sequence[str]) -> Iterator[tuple[Place, IO[bytes]]]:
     """Members of the archive with their content, which is readable until the next one."""
     (path,) = require("cinic10", folder, [ARCHIVE])
     try:
@@ -116,17 +120,48 @@ def _place(member: tarfile.TarInfo, splits: Sequence[str]) -> Place | None:
     return Place(split, class_name, name) if is_image else None
 
 
-def _check_counts(folder: Path, splits: Sequence[str], places: Sequence[Place]) -> None:
+def _chosen(folder: Path, splits: Sequence[str], is_default: bool) -> tuple[_Images, list[Place]]:
+    """Where to read from, and what is there: whole folders, else the archive, else folders as they are."""
+    in_folders = [place for place, _ in images_in_folders(folder, splits)]
+    wrong = _not_as_published(in_folders, splits)
+    if not wrong:
+        return images_in_folders, in_folders
+    if locate(folder, ARCHIVE) is not None or not any((folder / split).is_dir() for split in SPLITS):
+        return images_in_archive, _of_archive(folder, splits)
+    there = {place.split for place in in_folders}
+    absent = [split for split in splits if split not in there]
+    if absent and not (is_default and there):
+        raise InputError(
+            f"{folder}: no images (*.png) in {', '.join(f'{split}/CLASS' for split in absent)}, where CLASS "
+            f"is one of {', '.join(CLASS_NAMES)}; put them there, or run `leakscope data fetch cinic10`"
+        )
+    _log.warning(
+        "%s is not the published CINIC-10: it has %s images (%s); published are %s of every class in %s",
+        folder, f"{len(in_folders):,}", wrong, f"{_PER_CLASS:,}", ", ".join(splits),
+    )  # fmt: skip
+    return images_in_folders, in_folders
+
+
+def _of_archive(folder: Path, splits: Sequence[str]) -> list[Place]:
+    """What the archive holds, which must be what was published."""
+    places = [place for place, _ in images_in_archive(folder, splits)]
+    wrong = _not_as_published(places, splits)
+    if wrong:
+        raise InputError(
+            f"{folder / ARCHIVE}: {wrong}; every class of a split has {_PER_CLASS:,} images. Delete the "
+            "archive and run `leakscope data fetch cinic10`"
+        )
+    return places
+
+
+def _not_as_published(places: Sequence[Place], splits: Sequence[str]) -> str:
+    """The first classes that do not have the published number of images; "" if all have it."""
     counts = {(split, class_name): 0 for split in splits for class_name in CLASS_NAMES}
     for place in places:
         counts[place.split, place.class_name] += 1
-    wrong = [f"{split}/{name} has {n:,}" for (split, name), n in counts.items() if n != PER_CLASS]
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise InputError(
-            f"{folder}: {', '.join(wrong[:3])}{more}; every class of a split has {PER_CLASS:,} images. "
-            "Delete the folders, or the archive, and run `leakscope data fetch cinic10`"
-        )
+    wrong = [f"{split}/{name} has {n:,}" for (split, name), n in counts.items() if n != _PER_CLASS]
+    more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+    return f"{', '.join(wrong[:3])}{more}"
 
 
 def _origin(name: str) -> str:

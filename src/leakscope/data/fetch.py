@@ -23,6 +23,8 @@ from leakscope.disk.storage import atomic_file
 from leakscope.errors import DataMissingError, InputError
 
 Progress = Callable[[str, int, int], None]  # file name, bytes so far, bytes in all
+FileState = Literal["ok", "missing", "differs", "unpacked", "partial"]
+"""Partial: unpacked, with another number of files than published."""
 _TIMEOUT_SECONDS = 30.0
 
 
@@ -33,12 +35,12 @@ class FileCheck:
     dataset: str
     file: PublishedFile
     path: Path
-    state: Literal["ok", "missing", "differs", "unpacked"]
+    state: FileState
 
     @property
     def is_fault(self) -> bool:
         """True when the dataset cannot be used or trusted with this file."""
-        return self.state == "differs" or (self.state == "missing" and self.file.required)
+        return self.state in ("differs", "partial") or (self.state == "missing" and self.file.required)
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,21 @@ def check_file(
     entry: Dataset, file: PublishedFile, root: Path, on_bytes: Callable[[int], None] | None = None
 ) -> FileCheck:
     """Compare one file in the data folder `root` with what is published."""
-    path = locate(root / entry.folder, file.name)
+    folder = entry.folder_in(root)
+    path = locate(folder, file.name)
     if path is None:
-        state: Literal["missing", "unpacked"] = "unpacked" if entry.is_unpacked(root) else "missing"
-        return FileCheck(entry.name, file, root / entry.folder / file.name, state)
+        return FileCheck(entry.name, file, folder / file.name, _state_without_file(entry, root))
     try:
         checksum = content_checksum(path, file.algorithm, on_bytes)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; check the file") from error
     return FileCheck(entry.name, file, path, "ok" if checksum == file.checksum else "differs")
+
+
+def _state_without_file(entry: Dataset, root: Path) -> FileState:
+    if not entry.is_unpacked(root):
+        return "missing"
+    return "unpacked" if entry.is_unpacked_whole(root) else "partial"
 
 
 def fetch(entry: Dataset, data_dir: Path, progress: Progress = lambda *_: None) -> list[Fetched]:
@@ -85,7 +93,7 @@ def fetch(entry: Dataset, data_dir: Path, progress: Progress = lambda *_: None) 
     """
     checks = [check_file(entry, file, data_dir) for file in entry.files]
     wanted = [check.file for check in checks if check.state not in ("ok", "unpacked")]
-    folder = data_dir / entry.folder
+    folder = entry.folder_in(data_dir)
     if wanted and entry.archive:
         _fetch_from_archive(entry, wanted, folder, progress)
     else:

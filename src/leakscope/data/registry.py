@@ -63,7 +63,7 @@ def load(name: str, data_dir: Path | str | None = None, **options: Any) -> Recor
     if not entry.files:
         return loader(**options)
     try:
-        return loader(data_root(data_dir) / entry.folder, **options)
+        return loader(entry.folder_in(data_root(data_dir)), **options)
     except OSError as error:
         raise InputError(f"{name}: cannot read {error.filename}: {error.strerror}; check the file") from error
 

@@ -59,11 +59,13 @@ class Utility(NamedTuple):
     Attributes:
         accuracy: share of records outside the training set on the correct side of the threshold; NaN:
             unknown.
+        constant_accuracy: the same of a constant guess, the side of most of these records; NaN: unknown.
         squared_error: mean squared error over all records; NaN: unknown.
         penalty: float (p,), ridge weight of each parameter; empty where unknown.
     """
 
     accuracy: float = float("nan")
+    constant_accuracy: float = float("nan")
     squared_error: float = float("nan")
     penalty: FloatArray = np.empty(0)
 
@@ -93,6 +95,7 @@ class Experiment(NamedTuple):
         counted_floor: the same between the halves of one condition.
         threshold: of the threshold adversary.
         accuracy: see `Utility`.
+        constant_accuracy: see `Utility`.
         squared_error: see `Utility`.
         penalty: see `Utility`.
     """
@@ -116,6 +119,7 @@ class Experiment(NamedTuple):
     counted_floor: FloatArray
     threshold: FloatArray
     accuracy: FloatArray
+    constant_accuracy: FloatArray
     squared_error: FloatArray
     penalty: FloatArray
 

@@ -54,6 +54,13 @@ def leakage(
     precision: Annotated[
         float, typer.Option(help="Step of the grid to which parameters are rounded, in figure 3 and limits.")
     ] = 0.01,
+    prior: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="Prior probability of membership at which to compute rho_MI, beside 1/2 and n/N; may be "
+            "given several times."
+        ),
+    ] = None,
     claims: Claims = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
@@ -74,7 +81,8 @@ def leakage(
     config = with_budget(
         budget, figures=tuple(sorted(set(figure))) if figure else None,
         extensions=tuple(sorted(set(extension))) if extension else None, records=records, trials=trials,
-        precision=precision, seed=seed, dataset=available_dataset(data_dir),
+        precision=precision, priors=tuple(sorted(set(prior or ()))), seed=seed,
+        dataset=available_dataset(data_dir),
     )  # fmt: skip
     is_verbose = not (quiet or as_json)
     log = _to_stderr if is_verbose else lambda _: None
@@ -90,8 +98,9 @@ def _show_leakage(results: LeakageResults, out: Path, screen: Console) -> None:
     from leakscope.studies.claims import counted
     from leakscope.studies.leakage.claims import PUBLICATION
     from leakscope.studies.leakage.config import FIGURES
-    from leakscope.studies.leakage.page import caveats, check_lines, point_table, without_columns
-    from leakscope.studies.leakage.page_words import output_table, setting_words
+    from leakscope.studies.leakage.page import caveats, check_lines
+    from leakscope.studies.leakage.page_tables import output_table, point_table, without_columns
+    from leakscope.studies.leakage.page_words import setting_words
 
     print_lines(screen, ["", setting_words(results)])
     for figure in results.figures:

@@ -15,7 +15,8 @@ from leakscope.studies.leakage.page_extensions import (
     privacy_body,
     regularizer_body,
 )
-from leakscope.studies.leakage.page_words import output_table, setting_words
+from leakscope.studies.leakage.page_tables import figure_bodies
+from leakscope.studies.leakage.page_words import output_words, setting_words
 from leakscope.studies.leakage.published import CLAIMS
 from leakscope.studies.leakage.results import LeakageResults
 
@@ -24,6 +25,7 @@ _RULES: Mapping[str, rules.Rule] = {
         lambda p: p.rho_mi_bits.beyond_quarter_rho_kl, "of the fitted Gaussians, at equal priors"
     ),
     "theorem-1": rules.theorem_1,
+    "fitted-variation": rules.fitted_variation,
     "size": rules.size_trend,
     "regularization": rules.regularization,
     "more-if-sensitive": beyond.more_if_sensitive,
@@ -94,12 +96,11 @@ def settle(results: Sequence[LeakageResults]) -> list[Settled]:
 
 
 def discussion(results: Sequence[LeakageResults]) -> Body:
-    """What was run, both estimates for the network, and the extensions."""
+    """What was run, the figures in numbers, and the extensions."""
     body: list[Body] = []
     for result in results:
-        body.append([Heading("Setting"), setting_words(result)])
-        for figure in result.figures:
-            body.append([Heading(f"Leakage of the output, figure {figure}"), output_table(result, figure)])
+        body.append([Heading("Setting"), setting_words(result), output_words(result)])
+        body += figure_bodies(result)
         if result.limits:
             body.append([Heading("Sensitivity and the limits of Theorem 3"), *limits_body(result.limits)])
         if result.privacy:
@@ -107,7 +108,7 @@ def discussion(results: Sequence[LeakageResults]) -> Body:
         if result.regularizer:
             body.append([Heading("Leakage as a regularizer"), *regularizer_body(result.regularizer)])
         if result.network:
-            body.append([Heading("Network beside regression"), *network_body(result.network)])
+            body.append([Heading("Network beside regression"), *network_body(result)])
     return [block for part in body for block in part]
 
 

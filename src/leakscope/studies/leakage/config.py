@@ -127,6 +127,7 @@ class LeakageConfig:
         extensions: which of "limits", "privacy" and "regularizer" to run as well.
         regularizer_steps: evaluations of the objective for each strength of the leakage penalty.
         precision: step of the grid to which parameters are rounded, for leakage at finite precision.
+        priors: of membership, at which rho_MI is computed beside 1/2 and n/N.
         seed: all randomness derives from it.
     """
 
@@ -135,11 +136,12 @@ class LeakageConfig:
     records: int = 40
     trials: int = 1000
     network_records: int = 8
-    network_trials: int = 50
+    network_trials: int = 100
     network_sizes: tuple[int, ...] = (10, 20, 40, 80)
     extensions: tuple[str, ...] = EXTENSIONS
     regularizer_steps: int = 80
     precision: float = 0.01
+    priors: tuple[float, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -281,6 +283,8 @@ def _config_problems(config: LeakageConfig) -> list[str]:
         problems.append(f"network_records={config.network_records}: at most records={config.records}")
     if not config.precision > 0:
         problems.append(f"precision={config.precision}: the step of a grid must be above 0")
+    if not all(0 < prior < 1 for prior in config.priors):
+        problems.append(f"priors={list(config.priors)}: each must be above 0 and below 1")
     if config.seed < 0:
         problems.append(f"seed={config.seed}: must be 0 or more")
     if config.dataset not in ("adult", "digits"):
@@ -296,7 +300,7 @@ BUDGETS = {
         records=100,
         trials=3000,
         network_records=12,
-        network_trials=100,
+        network_trials=200,
         network_sizes=(10, 20, 40, 80, 160),
         regularizer_steps=200,
     ),
@@ -304,7 +308,7 @@ BUDGETS = {
         records=200,
         trials=10_000,
         network_records=24,
-        network_trials=200,
+        network_trials=400,
         network_sizes=(10, 20, 40, 80, 160, 320),
         regularizer_steps=400,
     ),

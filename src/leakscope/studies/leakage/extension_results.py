@@ -115,6 +115,8 @@ class Privacy:
         sensitivity: largest distance between the solutions of neighboring training sets, proved.
         worst_pair: distance that a search found.
         largest_distance: distance that the trainings of this study reached.
+        constant_accuracy: accuracy of guessing the class of most records, on the records that `accuracy` of
+            the points is measured on.
         analytic: one point per epsilon, smallest first, then without noise.
         classical: the classical calibration, where it is proved.
     """
@@ -126,6 +128,7 @@ class Privacy:
     sensitivity: float
     worst_pair: float
     largest_distance: float
+    constant_accuracy: float
     analytic: tuple[PrivatePoint, ...]
     classical: tuple[PrivatePoint, ...]
 
@@ -251,3 +254,28 @@ class Theory:
     lipschitz_found: float
     lipschitz_sensitivity: float
     estimation_error: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The network beside the regression, on the same records and training-set size.
+
+    Attributes:
+        n: records in a training set.
+        records: number of records that both have.
+        advantage: threshold adversary's advantage against the network minus that against the regression, mean
+            over records.
+        advantage_half_width: half of its 95% interval (Student's); None: fewer than two records.
+        neighbours: the same difference of the output's leakage by nearest neighbors, in nats; None: not
+            measured.
+        neighbours_half_width: half of its 95% interval.
+        reason: why something is undefined; empty otherwise.
+    """
+
+    n: float
+    records: int
+    advantage: float
+    advantage_half_width: float | None
+    neighbours: float | None
+    neighbours_half_width: float | None
+    reason: Prose

@@ -98,7 +98,7 @@ def judge_point(config: LeakageConfig, figure: int, setting: Setting, experiment
         advantage=_advantage(experiment, config.seed),
         inequalities=_inequalities(experiment, fits),
         output=_output_leakage(experiment, k, config.seed, fits),
-        rho_mi_bits=_information(fits, setting.size / dataset(config.dataset).n_records),
+        rho_mi_bits=_information(fits, setting.size / dataset(config.dataset).n_records, config.priors),
         maximal_bits=_maximal(experiment, fits),
         rho_kl_finite_precision=None,
         training_error=experiment.threshold.mean(),
@@ -144,22 +144,27 @@ def _advantage(experiment: Experiment, seed: int) -> Advantage:
                      mean_sampling_error=experiment.advantage_error.mean())  # fmt: skip
 
 
-def _information(fits: Fits, prior: float) -> Information:
+def _information(fits: Fits, sampling_prior: float, priors: tuple[float, ...]) -> Information:
     """rho_MI in bits, and how often it exceeds its multiple of rho_KL of the very same Gaussians."""
     nats, rho, bit = mutual_information(*fits), symmetric_kl(*fits), np.log(2)
-    at_prior = information_at_prior(*fits, prior, _DRAWS_AT_PRIOR)
-    product = prior * (1 - prior) * rho
     return Information(
         mean=nats.value.mean() / bit,
         error=nats.error.mean() / bit,
         beyond_quarter_rho_kl=int((nats.value - nats.error > rho / 4).sum()),
-        at_sampling_prior=PriorInformation(
-            prior=prior,
-            mean=at_prior.value.mean() / bit,
-            share=at_prior.value.mean() / membership_entropy(prior),
-            error=at_prior.error.mean() / bit,
-            beyond_product=int((at_prior.value - at_prior.error > product).sum()),
-        ),
+        at_sampling_prior=_at_prior(fits, sampling_prior),
+        at_priors=tuple(_at_prior(fits, prior) for prior in priors),
+    )
+
+
+def _at_prior(fits: Fits, prior: float) -> PriorInformation:
+    found = information_at_prior(*fits, prior, _DRAWS_AT_PRIOR)
+    product = prior * (1 - prior) * symmetric_kl(*fits)
+    return PriorInformation(
+        prior=prior,
+        mean=found.value.mean() / np.log(2),
+        share=found.value.mean() / membership_entropy(prior),
+        error=found.error.mean() / np.log(2),
+        beyond_product=int((found.value - found.error > product).sum()),
     )
 
 

@@ -32,6 +32,7 @@ from leakscope.studies.leakage.config import (
 )
 from leakscope.studies.leakage.extension_results import (
     AtSameError,
+    Compared,
     LimitPoint,
     Limits,
     Privacy,
@@ -41,7 +42,6 @@ from leakscope.studies.leakage.extension_results import (
 )
 from leakscope.studies.leakage.over_records import LEVEL, corrected_leakage, over_records, rounded_leakage
 from leakscope.studies.leakage.regularizer import FACTORS, RIDGE_WEIGHTS, SIZE, STRENGTHS
-from leakscope.studies.leakage.results import Compared
 
 _ADVERSARIES = ("advantage", "likelihood_ratio", "informed")
 
@@ -110,6 +110,7 @@ def privacy(config: LeakageConfig, experiments: Experiments) -> Privacy | None:
         sensitivity=moved,
         worst_pair=worst,
         largest_distance=max(one.largest_distance.max() for one in experiments[PRIVACY]),
+        constant_accuracy=experiments[PRIVACY][0].constant_accuracy.mean(),
         analytic=judged(PRIVACY),
         classical=judged(CLASSICAL),
     )

@@ -193,12 +193,14 @@ def _utility(records: Prepared, members: IntArray, theta: FloatArray, point: Set
     models = slice(0, min(_TESTED_MODELS, len(theta)))
     noise = point.noise_sd**2 * float((records.inputs[:, :n_parameters] ** 2).sum(axis=1).mean())
     error = float(population_error(records.table, theta[models]).mean()) + noise
-    accuracy = _accuracy(records, members[models], theta[models], point.noise_sd)
-    return Utility(accuracy, error, penalty)
+    accuracy, constant = _accuracies(records, members[models], theta[models], point.noise_sd)
+    return Utility(accuracy, constant, error, penalty)
 
 
-def _accuracy(records: Prepared, members: IntArray, theta: FloatArray, noise_sd: float) -> float:
-    """Share of non-members on the right side of the middle of the targets, mean over models."""
+def _accuracies(
+    records: Prepared, members: IntArray, theta: FloatArray, noise_sd: float
+) -> tuple[float, float]:
+    """Share of non-members on the right side of the middle of the targets: of models, and of a constant."""
     n_records, n_parameters = len(records.targets), theta.shape[1]
     tested = np.random.default_rng(0).permutation(n_records)[:_TEST_RECORDS]
     middle = (records.targets.min() + records.targets.max()) / 2
@@ -212,4 +214,5 @@ def _accuracy(records: Prepared, members: IntArray, theta: FloatArray, noise_sd:
     at = position[members]
     model, column = np.nonzero(at >= 0)
     is_outside[model, at[model, column]] = False
-    return float(is_right[is_outside].mean())
+    share = float(np.broadcast_to(is_above, margin.shape)[is_outside].mean())
+    return float(is_right[is_outside].mean()), max(share, 1 - share)

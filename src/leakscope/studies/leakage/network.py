@@ -44,8 +44,8 @@ def network_experiments(
     points: tuple[Setting, ...],
     log: Callable[[str], None],
 ) -> list[Experiment]:
-    """One experiment per size, with all chosen records."""
-    largest = max(point.size for point in points)
+    """One experiment per size, with all chosen records; some of the sizes are trained as with all others."""
+    largest = max(config.network_sizes)
     others = np.stack([_others(config, universe, rank, largest) for rank in range(config.network_records)])
     experiments = []
     for point in points:

@@ -56,8 +56,9 @@ def _with_interval(
 
 def leakage_over(rho: Crossed, seed: int, analytic_floor: float | None = None) -> Leakage:
     """The results of estimates of rho_KL, from those of each record."""
-    plug_in, floor = (over_records(values, seed).mean for values in (rho.plug_in, rho.floor))
-    return Leakage(**vars(over_records(rho.corrected, seed)), uncorrected=plug_in, floor=floor,
+    plug_in, floor = (over_records(values, seed) for values in (rho.plug_in, rho.floor))
+    return Leakage(**vars(over_records(rho.corrected, seed)), uncorrected=plug_in.mean, floor=floor.mean,
+                   floor_low=floor.mean_low, floor_high=floor.mean_high,
                    analytic_floor=analytic_floor)  # fmt: skip
 
 

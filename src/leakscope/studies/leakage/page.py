@@ -23,14 +23,21 @@ from leakscope.studies.leakage.claims import PUBLICATION
 from leakscope.studies.leakage.config import BUDGETS, EXTENSIONS, FIGURES, NETWORK, LeakageConfig
 from leakscope.studies.leakage.page_charts import bits_chart, inequalities_chart, leakage_chart, number
 from leakscope.studies.leakage.page_extensions import extension_sections
-from leakscope.studies.leakage.page_words import (
+from leakscope.studies.leakage.page_tables import (
+    bits_table,
     interval,
-    limits_of,
     output_table,
+    point_table,
+    without_columns,
+)
+from leakscope.studies.leakage.page_words import (
+    limits_of,
+    output_words,
     poor_fit_words,
     setting_words,
+    undecided_words,
 )
-from leakscope.studies.leakage.results import Control, LeakageResults, Point
+from leakscope.studies.leakage.results import Control, LeakageResults
 
 
 def write_report(results: LeakageResults, folder: Path, redacted: bool) -> None:
@@ -92,8 +99,9 @@ def command(config: LeakageConfig) -> Command:
     budgets = {name: {**to_jsonable(budget), "dataset": config.dataset} for name, budget in BUDGETS.items()}
     budget, given = closest(budgets, to_jsonable(config))
     chosen = [word for figure in given.pop("figures", []) for word in ("--figure", str(figure))]
+    chosen += [word for prior in given.pop("priors", []) for word in ("--prior", f"{prior}")]
     given.pop("extensions", None)
-    implied = () if chosen else EXTENSIONS
+    implied = () if config.figures != tuple(FIGURES) else EXTENSIONS
     is_unreachable = not config.extensions and implied  # no option leaves all of them out
     if is_unreachable or set(given) - {"records", "trials", "precision", "seed"}:
         return NO_COMMAND
@@ -156,26 +164,20 @@ def _bits(results: LeakageResults) -> Body:
         "output), of the fitted Gaussians, at equal priors. 1 bit reveals presence with certainty, 0 bits "
         "reveal nothing. In the same unit it is at most a quarter of rho_KL of the same Gaussians. The "
         f"largest mean here is {largest:.3f} bits. The tables also have the prior n/N of a random training "
-        "set, where the most is the entropy of membership, and the leakage of Renyi order infinity, "
-        "log2(1 + total variation): by the fit, and as attained by the likelihood-ratio adversary, for "
-        "the mean and for the most exposed record.",
-        *(_bits_table(results, figure) for figure in results.figures),
+        f"set{_prior_words(results.config)}, where the most is the entropy of membership, and the leakage of "
+        "Renyi order infinity, log2(1 + total variation): by the fit, and as attained by the "
+        "likelihood-ratio adversary, for the mean and for the most exposed record.",
+        *(
+            block
+            for figure in results.figures
+            for block in (Heading(f"Figure {figure}"), bits_table(results, figure))
+        ),
     ]
 
 
-def _bits_table(results: LeakageResults, figure: int) -> Table:
-    head = (FIGURES[figure].short_axis, "rho_MI, bits", "prior n/N", "rho_MI at n/N, bits",
-            "share of entropy", "order infinity, fit (largest)", "attained (largest)")  # fmt: skip
-    rows = []
-    for point in results.figures[figure].points:
-        at_prior, most = point.rho_mi_bits.at_sampling_prior, point.maximal_bits
-        rows.append([
-            number(point.value), number(point.rho_mi_bits.mean), f"{at_prior.prior:.2e}",
-            f"{at_prior.mean:.2e}", f"{at_prior.share:.3f}",
-            f"{most.fitted:.3f} ({most.fitted_largest:.3f})",
-            f"{most.attained:.3f} ({most.attained_largest:.3f})",
-        ])  # fmt: skip
-    return Table(head, rows, f"Figure {figure}")
+def _prior_words(config: LeakageConfig) -> str:
+    given = ", ".join(f"{prior:g}" for prior in config.priors)
+    return f" and the given {'priors' if len(config.priors) > 1 else 'prior'} {given}" if given else ""
 
 
 def _facts(results: LeakageResults) -> list[tuple[str, str]]:
@@ -195,26 +197,11 @@ def check_lines(results: LeakageResults) -> list[str]:
     return [f"{verdict(check)}: {check.statement} ({check.detail})" for check in results.checks]
 
 
-def point_table(results: LeakageResults, figure: int) -> Table:
-    """One row per point of a figure."""
-    head = [FIGURES[figure].short_axis, "advantage (median)", "advantage (mean)", "rho_KL (mean)",
-            "95% interval", "rho_KL (median)", "uncorrected", "floor", "rho_MI, bits"]  # fmt: skip
-    head += ["rho_KL, finite precision"] if figure == 3 else []
-    rows = [_point_cells(point) for point in results.figures[figure].points]
-    return Table(head, rows, "Leakage rho_KL in nats; advantage of the threshold adversary")
-
-
-def without_columns(table: Table, *names: str) -> Table:
-    """A table without some of its columns."""
-    shown = [i for i, name in enumerate(table.head) if name not in names]
-    head, *rows = ([row[i] for i in shown] for row in (table.head, *table.rows))
-    return Table(head, rows, table.caption)
-
-
 def caveats(results: LeakageResults, figure: int) -> list[str]:
     """Where a figure's Gaussian approximation is doubtful, and what else limits it."""
     points = results.figures[figure].points
     lines = [poor_fit_words(points)] if any(p.output.is_poor for p in points) else []
+    lines += undecided_words(points)
     beyond = [(number(p.value), p.inequalities.likelihood_ratio_beyond) for p in points]
     if any(count for _, count in beyond):
         where = ", ".join(f"{value} ({count})" for value, count in beyond if count)
@@ -233,13 +220,6 @@ def caveats(results: LeakageResults, figure: int) -> list[str]:
     if points[0].output.is_poor is None:
         lines.append(f"No nearest-neighbor check: {points[0].output.reason}.")
     return lines
-
-
-def _point_cells(point: Point) -> list[str]:
-    rho, advantage, fine = point.rho_kl, point.advantage, point.rho_kl_finite_precision
-    return [number(point.value), f"{advantage.median:.3f}", f"{advantage.mean:.3f}", number(rho.mean),
-            interval(rho), number(rho.median), number(rho.uncorrected), number(rho.floor),
-            number(point.rho_mi_bits.mean), *([number(fine.mean)] if fine else [])]  # fmt: skip
 
 
 def _inequality_words(results: LeakageResults) -> str:
@@ -278,8 +258,7 @@ def _convention_lines(results: LeakageResults) -> list[str]:
         "all records have few distinct rounded parameters, leakage is estimated from their counts, "
         "elsewhere by a Gaussian fit of the rounded parameters.",
         "Nearest neighbors: Wang, Kulkarni and Verdu (2009), crossed and floor-corrected like the "
-        "Gaussian estimate. With K outputs it cannot see a divergence of many nats, so the tables have "
-        "what it reports on K draws from the fitted Gaussians.",
+        f"Gaussian estimate. {output_words(results)}",
     ]
     if NETWORK in results.figures:
         lines.append(

@@ -17,7 +17,7 @@ from leakscope.studies.leakage.extension_results import (
     Tradeoff,
 )
 from leakscope.studies.leakage.page_charts import number
-from leakscope.studies.leakage.results import Compared, LeakageResults
+from leakscope.studies.leakage.results import LeakageResults
 
 _ADVERSARIES = {
     "threshold": "threshold adversary",
@@ -34,7 +34,7 @@ def extension_sections(results: LeakageResults) -> list[Section]:
         ("limits", "Sensitivity, and the limits of Theorem 3", limits_body(limits) if limits else []),
         ("privacy", "Differential privacy", privacy_body(privacy) if privacy else []),
         ("regularizer", "Leakage as a regularizer", regularizer_body(regularized) if regularized else []),
-        ("network", "Network beside regression", network_body(results.network) if results.network else []),
+        ("network", "Network beside regression", network_body(results) if results.network else []),
     ]
     return [
         Section(anchor, title, body or [Absent(f"{title}: not part of this run.")])
@@ -75,8 +75,9 @@ def privacy_body(privacy: Privacy) -> Body:
         f"found two training sets {privacy.worst_pair:.4g} apart ({reached:.0%} of it); the trainings of "
         f"this study reached {privacy.largest_distance:.4g}. delta = {privacy.delta:g}.",
         privacy_chart(privacy),
-        _private_table(privacy.analytic, "Analytic calibration (Balle and Wang 2018)"),
-        _private_table(privacy.classical, "Classical calibration, proved below epsilon = 1"),
+        _constant_words(privacy),
+        _private_table(privacy, privacy.analytic, "Analytic calibration (Balle and Wang 2018)"),
+        _private_table(privacy, privacy.classical, "Classical calibration, proved below epsilon = 1"),
         "The informed adversary knows all other records. The worst pair is two training sets that the "
         "search found, so its advantage is in closed form. Bounds: (e^eps - 1 + 2 delta) / (e^eps + 1) "
         "holds for any (eps, delta)-private release, 2 Phi(mu/2) - 1 with mu = sensitivity / sigma for "
@@ -84,6 +85,21 @@ def privacy_body(privacy: Privacy) -> Body:
         "in exact arithmetic; nothing in them is fitted. Scaling and principal components come from all "
         "records and count as public.",
     ]
+
+
+def _constant_words(privacy: Privacy) -> str:
+    """At which epsilons the released models are worse than a constant."""
+    guess = (
+        f"Guessing the class of most records has an accuracy of {privacy.constant_accuracy:.3f} on the same "
+        "test records"
+    )
+    below = [p.epsilon for p in privacy.analytic if p.epsilon and p.accuracy < privacy.constant_accuracy]
+    if not below:
+        return f"{guess}; every released model exceeds it."
+    return (
+        f"{guess}. With the analytic calibration, the released models do worse than that at epsilon "
+        f"{number(max(below))} and below: such a release is of no use, however little it reveals."
+    )
 
 
 def privacy_chart(privacy: Privacy) -> Chart:
@@ -98,6 +114,7 @@ def privacy_chart(privacy: Privacy) -> Chart:
         line(at, [p.advantage_bound for p in points], "bound, (ε, δ)", colour(0), "dash"),
         line(at, [p.gaussian_bound for p in points], "bound, Gaussian noise", colour(3), "dash"),
         line(at, [p.accuracy for p in points], "accuracy", colour(4), mode="lines+markers"),
+        line(at, [privacy.constant_accuracy] * len(at), "accuracy, constant guess", colour(4), "dot"),
     ]
     mean, low, high = (
         [getattr(p, name) for p in points] for name in ("leakage", "leakage_low", "leakage_high")
@@ -121,7 +138,7 @@ def privacy_chart(privacy: Privacy) -> Chart:
     return Chart("epsilon-chart", {"data": data, "layout": layout}, alt, None, 480, png="epsilon")
 
 
-def _private_table(points: Sequence[PrivatePoint], caption: str) -> Table:
+def _private_table(privacy: Privacy, points: Sequence[PrivatePoint], caption: str) -> Table:
     head = ("epsilon", "sigma", "leakage (95% interval)", "bound", "threshold", "likelihood ratio",
             "informed", "worst pair", "largest measured (at least)", "bound, Gaussian", "bound, (eps, delta)",
             "accuracy")  # fmt: skip
@@ -131,7 +148,8 @@ def _private_table(points: Sequence[PrivatePoint], caption: str) -> Table:
          f"{p.threshold:.4f}", f"{p.likelihood_ratio:.4f}",
          f"{p.informed:.4f} ± {1.96 * p.informed_error:.4f}",
          f"{p.worst_pair:.4f}", f"{p.largest_measured:.4f} ({max(p.largest_measured_low, 0):.4f})",
-         f"{p.gaussian_bound:.4f}", f"{p.advantage_bound:.4f}", f"{p.accuracy:.3f}"]
+         f"{p.gaussian_bound:.4f}", f"{p.advantage_bound:.4f}",
+         f"{p.accuracy:.3f}{', below a constant guess' if p.accuracy < privacy.constant_accuracy else ''}"]
         for p in points
     ]  # fmt: skip
     return Table(head, rows, caption)
@@ -174,7 +192,7 @@ def _tradeoff_table(tradeoffs: Sequence[Tradeoff], value: str, caption: str) -> 
     return Table(head, rows, caption)
 
 
-def network_body(compared: Sequence[Compared]) -> Body:
+def network_body(results: LeakageResults) -> Body:
     """Differences at the sizes that both figures have."""
     head = (
         "n",
@@ -185,10 +203,12 @@ def network_body(compared: Sequence[Compared]) -> Body:
     rows = [
         [number(c.n), str(c.records), _plus_minus(c.advantage, c.advantage_half_width),
          _plus_minus(c.neighbours, c.neighbours_half_width)]
-        for c in compared
+        for c in results.network
     ]  # fmt: skip
     return [
-        "The same records and training sets. Above 0, the network reveals more than the regression.",
+        "The same records and training sets. Above 0, the network reveals more than the regression. "
+        f"Nearest neighbors see fewer nats of the network (K = {results.config.network_trials:,}) than of "
+        f"the regression (K = {results.config.trials:,}), so where much leaks the right column is too low.",
         Table(head, rows, "Differences with 95% intervals over records"),
     ]
 

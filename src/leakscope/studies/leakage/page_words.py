@@ -2,40 +2,10 @@
 
 from __future__ import annotations
 
-from leakscope.report.blocks import Table
-from leakscope.studies.leakage.config import FIGURES, NETWORK
+from leakscope.studies.leakage.config import NETWORK
 from leakscope.studies.leakage.page_charts import number
-from leakscope.studies.leakage.results import LeakageResults, OverRecords, Point
-
-
-def interval(quantity: OverRecords) -> str:
-    """The 95% interval of a mean; a dash where undefined."""
-    if quantity.mean_low is None:
-        return "-"
-    return f"{number(quantity.mean_low)} to {number(quantity.mean_high)}"
-
-
-def output_table(results: LeakageResults, figure: int) -> Table:
-    """Both estimates of the output's leakage with intervals, and the quality of the fit, at every point."""
-    head = (FIGURES[figure].short_axis, "Gaussian fit", "nearest neighbors", "their floor",
-            "fit, same records", "neighbors if the fit were right", "quality of the fit")  # fmt: skip
-    rows = [_output_cells(point) for point in results.figures[figure].points]
-    caption = "Leakage of the output on the record, nats (95% interval), by two estimates"
-    return Table(head, rows, caption)
-
-
-def _output_cells(point: Point) -> list[str]:
-    output = point.output
-    gaussian = f"{number(output.gaussian.mean)} ({interval(output.gaussian)})"
-    if output.neighbours is None:
-        return [number(point.value), gaussian, "-", "-", "-", "-", output.reason]
-    near = output.neighbours
-    difference, half_width = output.relative_difference or 0.0, output.relative_difference_half_width or 0.0
-    quality = "poor" if output.is_poor else "differs" if abs(difference) > half_width else "no misfit seen"
-    by = f"{difference:+.0%} ± {half_width:.0%}"
-    return [number(point.value), gaussian, f"{number(near.mean)} ({interval(near)})", number(near.floor),
-            number(output.gaussian_compared), number(output.neighbours_if_gaussian),
-            f"{quality} ({by})"]  # fmt: skip
+from leakscope.studies.leakage.page_tables import IMPRECISE, SATURATED, fit_quality
+from leakscope.studies.leakage.results import LeakageResults, Point
 
 
 def poor_fit_words(points: tuple[Point, ...]) -> str:
@@ -47,6 +17,37 @@ def poor_fit_words(points: tuple[Point, ...]) -> str:
         "report significantly more or less on the outputs than on draws from the fitted Gaussians, by "
         "more than 25%. Read the Gaussian value as a distance between the two fits, not as a number of "
         "nats."
+    )
+
+
+def undecided_words(points: tuple[Point, ...]) -> list[str]:
+    """Where nearest neighbors cannot see whether the Gaussian fit is right, and why."""
+    why = {
+        SATURATED: "nearest neighbors would miss the Gaussian value by more than 25% even if the fit were "
+        "right",
+        IMPRECISE: "the error of the comparison exceeds 25%, so that a misfit of that size would not show",
+    }
+    found = []
+    for quality, reason in why.items():
+        at = [number(p.value) for p in points if p.output.neighbours and fit_quality(p.output) == quality]
+        if at:
+            found.append(f"Whether the Gaussian fit is right is undecided at {', '.join(at)}: {reason}.")
+    return found
+
+
+def output_words(results: LeakageResults) -> str:
+    """How to read the two estimates of the output's leakage."""
+    config = results.config
+    words = f"K is {config.trials:,} for the regressions"
+    words += f" and {config.network_trials:,} for the network" if NETWORK in results.figures else ""
+    return (
+        "Nearest neighbors saturate: the smaller K, the fewer nats they can see. Compare their values only "
+        f"at the same K. {words}. The column before the last shows what they would report at this K if the "
+        "fit were right, and the last one compares them with it. A fit is poor if they differ significantly "
+        "and by more than 25%, and differs if they differ significantly by less. Undecided means that they "
+        "cannot tell: saturated, because they would miss the Gaussian value by more than 25% even if the fit "
+        "were right, or imprecise, because the error of the comparison exceeds 25%. Intervals resample "
+        "records."
     )
 
 

@@ -101,6 +101,13 @@ CLAIMS = (
         "proof of Theorem 1, after Le Cam",
     ),
     Claim(
+        "fitted-variation",
+        "No adversary's advantage exceeds the total variation of the Gaussian approximations (proof of "
+        "Theorem 1, with Remark 3).",
+        "advantage <= TV",
+        "not stated as such: what both passages say together",
+    ),
+    Claim(
         "pinsker",
         "Total variation is at most the root of half the smaller divergence, and hence at most "
         "sqrt(rho_KL) / 2.",
@@ -178,9 +185,9 @@ CLAIMS = (
     Claim("theorem-4", "Leakage falls with Gaussian noise on the parameters (Theorem 4).", "", _THEOREM),
     Claim(
         "theorem-4-order",
-        "Noise of standard deviation t removes a term linear in t (Theorem 4).",
+        "Noise of standard deviation t removes a term linear in t (proof of Theorem 4).",
         "rho - c t + O(t^2)",
-        _THEOREM,
+        "last step of the proof",
     ),
     Claim(
         "privacy-works",

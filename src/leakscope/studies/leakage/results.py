@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leakscope.studies.leakage.config import LeakageConfig
-from leakscope.studies.leakage.extension_results import Limits, Privacy, Regularized, Theory
+from leakscope.studies.leakage.extension_results import Compared, Limits, Privacy, Regularized, Theory
 from leakscope.types import Prose
 
 
@@ -46,12 +46,16 @@ class Leakage(OverRecords):
     Attributes:
         uncorrected: mean over records before the correction.
         floor: the bias: mean of the same estimate between two halves of one condition.
+        floor_low: lower end of its interval.
+        floor_high: upper end of its interval.
         analytic_floor: p(p+3)/K, the bias of Gaussian parameters; None with added noise, where it does not
             hold, and at finite precision.
     """
 
     uncorrected: float | None
     floor: float | None
+    floor_low: float | None
+    floor_high: float | None
     analytic_floor: float | None
 
 
@@ -170,10 +174,10 @@ class OutputLeakage:
 
 @dataclass(frozen=True)
 class PriorInformation:
-    """rho_MI where membership has the prior n / N of a random training set, by Gaussian fits.
+    """rho_MI at a prior other than 1/2, by Gaussian fits.
 
     Attributes:
-        prior: n / N.
+        prior: probability of membership.
         mean: over records, in bits.
         share: of the entropy of membership at this prior, mean over records.
         error: numerical error in bits, mean over records.
@@ -195,13 +199,15 @@ class Information:
         mean: over records, at equal priors.
         error: numerical error, mean over records.
         beyond_quarter_rho_kl: records for which it exceeds a quarter of rho_KL by more than its error.
-        at_sampling_prior: the same at the prior n / N.
+        at_sampling_prior: at the prior n / N of a random training set.
+        at_priors: at the priors that were asked for, in their order.
     """
 
     mean: float
     error: float
     beyond_quarter_rho_kl: int
     at_sampling_prior: PriorInformation
+    at_priors: tuple[PriorInformation, ...]
 
 
 @dataclass(frozen=True)
@@ -343,31 +349,6 @@ class Check:
     statement: Prose
     holds: bool | None
     detail: Prose
-
-
-@dataclass(frozen=True)
-class Compared:
-    """The network beside the regression, on the same records and training-set size.
-
-    Attributes:
-        n: records in a training set.
-        records: number of records that both have.
-        advantage: threshold adversary's advantage against the network minus that against the regression, mean
-            over records.
-        advantage_half_width: half of its 95% interval (Student's); None: fewer than two records.
-        neighbours: the same difference of the output's leakage by nearest neighbors, in nats; None: not
-            measured.
-        neighbours_half_width: half of its 95% interval.
-        reason: why something is undefined; empty otherwise.
-    """
-
-    n: float
-    records: int
-    advantage: float
-    advantage_half_width: float | None
-    neighbours: float | None
-    neighbours_half_width: float | None
-    reason: Prose
 
 
 @dataclass(frozen=True)

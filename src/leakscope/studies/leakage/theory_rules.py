@@ -76,7 +76,10 @@ def theorem_4_order(results: LeakageResults) -> Finding:
     ratios = (theory.kl_reduction_ratio, theory.mi_reduction_ratio)
     is_linear = all(abs(ratio - 2) < 0.5 for ratio in ratios)
     ours = f"halving t divides the reduction by {ratios[0]:.2f} (rho_KL) and {ratios[1]:.2f} (rho_MI)"
-    why = "de Bruijn's identity is a derivative in the variance: the reduction is of order t^2"
+    why = (
+        "de Bruijn's identity is a derivative in the variance, so c = 0 and the reduction is of order t^2; "
+        "what the theorem itself says, rho - O(t), remains true"
+    )
     protocol_words = "unit Gaussians one apart, t = 0.02 and 0.01, exact"
     return Finding(Outcome.REPRODUCED if is_linear else Outcome.REFUTED, ours, protocol_words, why)
 
