@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from leakscope.bank.results import parse_results
 from leakscope.single_model.results import AucFigure
@@ -17,11 +19,13 @@ from leakscope.studies.ensemble import claims as ensemble
 from leakscope.studies.ensemble.feature_figures import feature_figures
 from leakscope.studies.ensemble.outputs import read_outputs
 from leakscope.studies.ensemble.results import EnsembleResults
-from leakscope.studies.ensemble.study import run_from, target_accuracy
+from leakscope.studies.ensemble.study import target_accuracy
 from leakscope.studies.scaling import claims as scaling
 from leakscope.studies.scaling.evidence import event, r_range
 from leakscope.studies.scaling.predictors import verdict_of
-from leakscope.studies.scaling.results import ScalingResults
+from leakscope.studies.scaling.published import MEASURED_TIME
+from leakscope.studies.scaling.results import Correlation, ScalingResults
+from leakscope.studies.scaling.settle_further import hypothesis_outcomes
 from tests.cli.command import run_command
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -45,6 +49,12 @@ def published() -> ScalingResults:
 @pytest.fixture(scope="module")
 def decisive() -> ScalingResults:
     results: ScalingResults = read("scaling", "decisive", ScalingResults)
+    return results
+
+
+@pytest.fixture(scope="module")
+def wide() -> ScalingResults:
+    results: ScalingResults = read("scaling", "wide", ScalingResults)
     return results
 
 
@@ -142,6 +152,109 @@ def test_only_unanimity_decides(decisive: ScalingResults, favors: tuple[Any, Any
     assert verdict_of(Estimate(0.5, 0.4, 0.6), over) == "no success"
 
 
+def partial(low: float | None) -> Correlation:
+    return (
+        Correlation(None, None, None, None) if low is None else Correlation(low + 0.1, 0.01, low, low + 0.2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "gap", "outcomes"),
+    [
+        ((0.5, 0.5), (0.5, 0.5), (Outcome.SAME_DIRECTION, Outcome.SAME_DIRECTION)),
+        ((0.5, 0.5), (-0.1, -0.1), (Outcome.SAME_DIRECTION, Outcome.NOT_REPRODUCED)),
+        ((0.5, 0.5), (0.5, -0.1), (Outcome.NOT_TESTABLE, Outcome.NOT_TESTABLE)),
+        ((0.5, 0.5), (0.5, None), (Outcome.NOT_TESTABLE, Outcome.NOT_TESTABLE)),
+    ],
+)
+def test_both_hypotheses_are_undecided_where_either_is(
+    size: tuple[Any, Any], gap: tuple[Any, Any], outcomes: tuple[Outcome, Outcome]
+) -> None:
+    pairs = [(partial(of_values), partial(of_ranks)) for of_values, of_ranks in (size, gap)]
+    settled = hypothesis_outcomes(pairs)
+    assert tuple(outcome for outcome, _ in settled) == outcomes
+    undecided = Outcome.NOT_TESTABLE in outcomes
+    assert all(("undecided" in why) == undecided for _, why in settled)
+
+
+def test_more_widths_are_judged_by_the_shares_of_significant_initializations(
+    wide: ScalingResults, decisive: ScalingResults
+) -> None:
+    entry = by_key(scaling.settle([wide, decisive]))["more_widths"]
+    assert entry.outcome is Outcome.REPRODUCED and "0.497 (0.491 to 0.503)" in entry.why
+    spread = wide.initializations
+    assert spread is not None
+    success, gaps = (
+        np.array([getattr(w, figure).values for w in spread.widths])
+        for figure in ("attack_auc", "overfit_gap")
+    )
+    five = [k for k, row in enumerate(wide.results) if row.hidden_width in (16, 32, 64, 128, 256)]
+    for rows, words in ((slice(None), "p < 0.05 in {} of 40"), (five, "with 5 widths in {};")):
+        found = [stats.pearsonr(x, y) for x, y in zip(success[rows].T, gaps[rows].T, strict=True)]
+        n = sum(one.statistic > 0 and one.pvalue < 0.05 for one in found)
+        assert words.format(n) in entry.ours.split("size:")[0]
+
+
+def test_more_widths_without_an_effect_add_no_power(wide: ScalingResults) -> None:
+    """AUCs in the order of the initializations, the same at every width but for noise without a trend."""
+    spread = wide.initializations
+    assert spread is not None
+    rng = np.random.default_rng(0)
+    widths = tuple(
+        replace(row, attack_auc=replace(row.attack_auc, values=tuple(rng.normal(0.5, 0.01, spread.n))))
+        for row in spread.widths
+    )
+    flat = replace(wide, initializations=replace(spread, widths=widths))
+    assert by_key(scaling.settle([flat]))["more_widths"].outcome is Outcome.NOT_REPRODUCED
+
+
+def test_regularization_is_paired_by_repeat_and_needs_both(decisive: ScalingResults) -> None:
+    dropout, weight_decay = (read("scaling", name, ScalingResults) for name in ("dropout", "weight-decay"))
+    entry = by_key(scaling.settle([decisive, dropout, weight_decay]))["regularization"]
+    assert entry.outcome is Outcome.REPRODUCED
+    by_hand = []
+    for row in dropout.results:
+        plain = next(one for one in decisive.results if one.hidden_width == row.hidden_width)
+        by_hand.append(
+            [a.auc["lira"] - b.auc["lira"] for a, b in zip(row.repeats, plain.repeats, strict=False)]
+        )
+    assert f"LiRA's AUC {np.mean(by_hand):+.3f}" in entry.ours
+    without = replace(decisive, config=replace(decisive.config, weight_decay=0.01), results=decisive.results)
+    same = by_key(scaling.settle([decisive, dropout, without]))["regularization"]
+    assert same.outcome is Outcome.SAME_DIRECTION and "LiRA's AUC +0.000" in same.ours
+
+
+def test_the_measured_time_is_that_of_the_benchmarks() -> None:
+    page = (RESULTS.parent / "benchmarks.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| compiled |"))
+    seconds = [float(cell.split()[0]) for cell in row.split("|")[2:4]]
+    assert seconds == [MEASURED_TIME.compiled_s, MEASURED_TIME.plain_loop_s]
+
+
+@pytest.mark.parametrize(
+    ("differences", "outcome"),
+    [
+        (((0.01, 0.02), (0.01, 0.03)), Outcome.REPRODUCED),
+        (((0.01, 0.02), (-0.01, 0.03)), Outcome.SAME_DIRECTION),
+        (((-0.01, 0.02), (-0.01, 0.03)), Outcome.NOT_REPRODUCED),
+        (((-0.03, -0.02), (-0.01, 0.03)), Outcome.REFUTED),
+        (((0.01, 0.02), (-0.03, -0.01)), Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_the_verdict_on_calibration(differences: tuple[tuple[float, float], ...], outcome: Outcome) -> None:
+    estimates = [Estimate((low + high) / 2, low, high) for low, high in differences]
+    assert ensemble.calibration_outcome(estimates) is outcome
+
+
+def test_the_most_effective_feature_is_compared_with_the_ten(small: EnsembleResults) -> None:
+    best = AucFigure(0.99, 0.98, 0.995, "")
+    likelihood = replace(small, features={**small.features, "global_lira": best})
+    assert by_key(ensemble.settle([likelihood]))["most_effective"].outcome is Outcome.REPRODUCED
+    entropy = replace(small, features={**small.features, "entropy": best})
+    entry = by_key(ensemble.settle([entropy]))["most_effective"]
+    assert entry.outcome is Outcome.NOT_REPRODUCED and "entropy, has 0.9900" in entry.ours
+
+
 def test_an_agreement_on_another_target_is_no_reproduction(small: EnsembleResults) -> None:
     settled = by_key(ensemble.settle([small]))
     rates = [key for key in settled if key.startswith(("auc_", "tpr_"))]
@@ -201,19 +314,6 @@ def test_committed_outputs_give_the_committed_figures_of_target_and_features(nam
     assert computed.keys() == results.features.keys()
     for feature, auc in computed.items():
         assert auc.value == pytest.approx(results.features[feature].value, abs=1e-9), feature
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECORDED)
-def test_committed_outputs_give_the_committed_table(name: str, tmp_path: Path) -> None:
-    """What anybody can do without a GPU."""
-    results: EnsembleResults = read("ensemble", name, EnsembleResults)
-    again = run_from(RESULTS / "ensemble" / f"{name}-outputs.npz", tmp_path / "run", {})
-    for attacker, one in again.attackers.items():
-        assert one.auc.value == pytest.approx(results.attackers[attacker].auc.value, abs=1e-3)
-        assert again.private_truth[attacker].auc.value == pytest.approx(
-            results.private_truth[attacker].auc.value, abs=1e-3
-        )
 
 
 def test_there_are_recorded_outputs() -> None:

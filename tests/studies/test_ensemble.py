@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import results_schema
 from leakscope.data.registry import load
 from leakscope.errors import BankMismatchError, CorruptBankError, InputError
-from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker
+from leakscope.single_model.ensemble.attackers import ForestAttacker, MlpAttacker, fit
 from leakscope.stats.roc import auc
 from leakscope.studies.ensemble.config import PRESETS, EnsembleConfig, configured
 from leakscope.studies.ensemble.outputs import read_outputs
@@ -262,3 +263,65 @@ def test_the_default_cpu_case_leaks_enough_to_say_something(tmp_path: Path) -> N
     results = run(PRESETS["small"], tmp_path / "run", device="cpu")
     assert all(one.auc.low > 0.55 for one in results.attackers.values())
     assert all(one.auc.low > 0.55 for one in results.private_truth.values())
+
+
+def test_a_net_that_does_not_take_the_records_is_refused_before_training(tmp_path: Path) -> None:
+    done = run_command("study", "ensemble", "--net", "cnn", "--dataset", "digits", "--out", tmp_path / "run")
+    assert done.exit_code == 2
+    assert "must be images" in done.err and "use net='mlp'" in done.err
+    assert "training the target" not in done.err and not (tmp_path / "run").exists()
+
+
+def test_the_number_of_threads_changes_no_score() -> None:
+    """Matrices large enough for BLAS to divide."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(2000, 10)).astype(np.float32), rng.integers(0, 10, 2000)
+    is_member = rng.random(2000) < 0.5
+    every = []
+    for n in (1, 2):
+        with threadpool_limits(n, user_api="blas"):
+            fitted = fit(MlpAttacker(max_iterations=3), logits, labels, is_member, 0)
+            every.append(fitted.scores(logits, labels).score)
+    np.testing.assert_array_equal(*every)
+
+
+def test_calibration_changes_what_scores_mean_but_not_what_is_learned() -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(300, 4)).astype(np.float32), rng.integers(0, 4, 300)
+    known = logits, labels, rng.random(300) < 0.5
+    isotonic, sigmoid = (
+        fit(ForestAttacker(n_trees=5), *known, 0, calibration=how).scores(logits, labels)
+        for how in ("isotonic", "sigmoid")
+    )
+    np.testing.assert_array_equal(isotonic.uncalibrated, sigmoid.uncalibrated)
+    assert len(np.unique(sigmoid.calibrated)) > len(np.unique(isotonic.calibrated))
+
+
+def test_calibrations_are_compared_on_the_same_private_records(study: Study) -> None:
+    out, results = study
+    sigmoid, isotonic = np.load(out / "sigmoid.npy"), np.load(out / "private" / "forest.npy")[1]
+    is_member = np.load(out / "private_truth.npy")
+    assert [one.isotonic.fpr for one in results.calibrations] == [0.05, 0.01]
+    for scores, stored in (
+        (isotonic, results.calibrations[0].isotonic),
+        (sigmoid, results.calibrations[0].sigmoid),
+    ):
+        rates = [
+            (scores[is_member] >= t).mean()
+            for t in np.unique(scores)
+            if (scores[~is_member] >= t).mean() <= 0.05
+        ]
+        assert stored.value == pytest.approx(max(rates, default=0.0))
+    difference = results.calibrations[0].difference
+    assert difference.low is not None and difference.value is not None and difference.high is not None
+    assert difference.low <= difference.value <= difference.high
+
+
+def test_the_scores_file_has_every_attackers_private_scores(study: Study) -> None:
+    out, results = study
+    with np.load(out / "scores.npz") as file:
+        assert set(file.files) == set(results.attackers)
+        for name in file.files:
+            np.testing.assert_array_equal(
+                file[name], np.load(out / "private" / f"{name}.npy")[0].astype("f4")
+            )

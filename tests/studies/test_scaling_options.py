@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from leakscope.errors import InputError
 from leakscope.studies.scaling import judge as scaling_judge
 from leakscope.studies.scaling import page
 from leakscope.studies.scaling.config import PRESETS, ScalingConfig
+from leakscope.studies.scaling.config import recipe as published_recipe
 from leakscope.studies.scaling.population import population, roles
 from leakscope.studies.scaling.study import run
 from leakscope.types import Records
@@ -129,4 +131,35 @@ def test_another_variance_reaches_the_records() -> None:
 
 def test_the_presets_train_what_they_say() -> None:
     assert PRESETS["published"].n_models == 5 * 3 * (20 + 39 * 4 + 4)
+    assert PRESETS["wide"].n_models == 22 * 3 * (20 + 39 * 4 + 4)
     assert PRESETS["decisive"].n_models == 22 * 60 * 20
+
+
+def test_regularization_reaches_the_recipe_and_changes_the_models(tmp_path: Path, quick: None) -> None:
+    plain = ScalingConfig(hidden_widths=(8,), n_repeats=1, n_shadow=1, n_reference=0, n_samples=60)
+    assert plain.recipe(8) == published_recipe(8)
+    gaps = [run(plain, tmp_path / "plain").results[0].mean_train_acc]
+    for name, strength in (("dropout", 0.5), ("weight_decay", 0.3)):
+        config = replace(plain, **{name: strength})
+        recipe = config.recipe(8)
+        assert (dict(recipe.net_options).get("dropout", 0), recipe.weight_decay) == (
+            config.dropout,
+            config.weight_decay,
+        )
+        gaps.append(run(config, tmp_path / name).results[0].mean_train_acc)
+    assert min(gaps[0] - gap for gap in gaps[1:]) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--dropout", "1", "--no-published-seeds"), "dropout=1.0: must be at least 0 and below 1"),
+        (("--weight-decay", "-1", "--no-published-seeds"), "weight_decay=-1.0: must be at least 0"),
+        (("--dropout", "0.5"), "add --no-published-seeds"),
+    ],
+)
+def test_regularization_that_cannot_be_is_refused(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = run_command("study", "scaling", *options, "--out", tmp_path / "run")
+    assert done.exit_code == 2 and message in done.err and not (tmp_path / "run").exists()

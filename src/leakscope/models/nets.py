@@ -204,7 +204,10 @@ def _norms(net: str, kind: Norm, n: int, batch: type[nn.Module] = nn.BatchNorm2d
 def _check_images(net: str, input_shape: tuple[int, ...], smallest: int) -> None:
     """Raises unless records are images of at least `smallest` x `smallest` pixels."""
     if len(input_shape) != 3:
-        raise InputError(f"{net}: records must be images (channels, height, width), got shape {input_shape}")
+        raise InputError(
+            f"{net}: records must be images (channels, height, width), got shape {input_shape}; "
+            "use net='mlp' or a dataset of images"
+        )
     if min(input_shape[1:]) < smallest:
         raise InputError(
             f"{net}: images must be at least {smallest} x {smallest}, got shape {input_shape}; use net='mlp'"

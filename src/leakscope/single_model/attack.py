@@ -41,12 +41,12 @@ from leakscope.types import digest_arrays
 
 if TYPE_CHECKING:
     from leakscope.data.predictions import Predictions
-    from leakscope.single_model.ensemble.attackers import Attacker
+    from leakscope.single_model.ensemble.attackers import Attacker, Calibration, FittedAttacker
 
 KIND = "attack"
 RESULTS_TYPE = AttackResults
 VALIDATION, PRIVATE = "validation", "private"
-"""Folders with one array of scores per attacker."""
+"""Folders with one array per attacker: score, calibrated, uncalibrated (see `MembershipScores`)."""
 IS_MEMBER = "is_member.npy"
 _STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -145,23 +145,20 @@ def run_attack(
 
     `attackers`, where there are any, take the place of those that the settings name.
     """
-    from leakscope.single_model.ensemble.attackers import fit
     from leakscope.single_model.ensemble.holdout import split_public
 
     assert public.is_member is not None
     split = split_public(public.is_member, settings.validation_share, settings.seed)
-    train, held_out = split
+    held_out = split.validation
     write_array(folder / VALIDATION / IS_MEMBER, public.is_member[held_out])
-    seed = seed_integer(settings.seed, 0, Purpose.ESTIMATOR, bits=31)
     judged = {}
     for attacker in attackers or chosen_attackers(settings.attacker):
-        known = (public.logits[train], public.labels[train], public.is_member[train])
-        fitted = fit(attacker, *known, seed, settings.readings)
+        fitted = fitted_to(public, settings, attacker)
         validation = fitted.scores(public.logits[held_out], public.labels[held_out])
         write_array(folder / VALIDATION / f"{attacker.name}.npy", np.stack(validation))
-        scores = fitted.scores(private.logits, private.labels).score
-        write_array(folder / PRIVATE / f"{attacker.name}.npy", scores)
-        write_submission(folder / submission_file(attacker.name), private, scores)
+        scores = fitted.scores(private.logits, private.labels)
+        write_array(folder / PRIVATE / f"{attacker.name}.npy", np.stack(scores))
+        write_submission(folder / submission_file(attacker.name), private, scores.score)
         options = asdict(attacker)
         judged[attacker.name] = attacker_results(folder, attacker.name, options, fitted.stopped_early)
     return AttackFindings(
@@ -172,6 +169,23 @@ def run_attack(
         chosen=best_of(judged),
         submission_sha256=_submission_digests(folder, judged),
     )
+
+
+def fitted_to(
+    public: Predictions,
+    settings: AttackSettings,
+    attacker: Attacker,
+    calibration: Calibration = "isotonic",
+) -> FittedAttacker:
+    """An attacker fitted on the public records that are not held out."""
+    from leakscope.single_model.ensemble.attackers import fit
+    from leakscope.single_model.ensemble.holdout import split_public
+
+    assert public.is_member is not None
+    rows = split_public(public.is_member, settings.validation_share, settings.seed).training
+    seed = seed_integer(settings.seed, 0, Purpose.ESTIMATOR, bits=31)
+    known = (public.logits[rows], public.labels[rows], public.is_member[rows])
+    return fit(attacker, *known, seed, settings.readings, calibration)
 
 
 def recompute(folder: Path, config: AttackConfig) -> AttackResults:
@@ -224,7 +238,7 @@ def attacker_results(
     from leakscope.single_model.ensemble.holdout import figures
 
     is_member: BoolArray = stored_array(folder / VALIDATION / IS_MEMBER)
-    private: FloatArray = stored_array(folder / PRIVATE / f"{name}.npy")
+    private: FloatArray = stored_array(folder / PRIVATE / f"{name}.npy")[0]
     score, calibrated, _ = stored_array(folder / VALIDATION / f"{name}.npy")
     return AttackerResults(
         **vars(figures(score, is_member)),

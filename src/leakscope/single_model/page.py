@@ -167,8 +167,7 @@ def scored(attackers: Sequence[str], folder: Path, truth_known: bool) -> Iterato
         for name in attackers:
             path = folder / part / f"{name}.npy"
             if truth.exists() and path.exists():
-                stored = stored_array(path)
-                scores = stored[0] if part == VALIDATION else stored  # the other rows: before ties are broken
+                scores = stored_array(path)[0]  # the other rows: before ties are broken
                 yield Scored(name, part, scores, stored_array(truth))
 
 

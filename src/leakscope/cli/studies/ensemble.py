@@ -98,15 +98,21 @@ def ensemble(
         return
     config = configured(preset, given, device, data_dir)
     verbose = not (quiet or as_json)
-    if verbose:
-        target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
-        print(f"training the target, {target}", file=sys.stderr, flush=True)
+
+    def training_starts() -> None:
+        if verbose:
+            target = f"{config.net} on {config.dataset}, {config.epochs} epochs"
+            print(f"training the target, {target}", file=sys.stderr, flush=True)
+
     # There is one model: a log would count from 0 to 1, only a bar says something.
     with training_progress(1, out, shown=verbose and sys.stderr.isatty()) as progress:
         if record_only:
-            file = record(config, out, device, data_dir, progress)
+            file = record(config, out, device, data_dir, progress, training_starts=training_starts)
         else:
-            results = run(config, out, device, data_dir, progress, disclosure=Disclosure(redact))
+            hide = Disclosure(redact)
+            results = run(
+                config, out, device, data_dir, progress, disclosure=hide, training_starts=training_starts
+            )
     if not record_only:
         show_results(results, partial(_show_ensemble, results, out), quiet, as_json)
     elif verbose:

@@ -40,8 +40,8 @@ def scaling(
     preset: Annotated[
         str,
         typer.Option(
-            help="published (40 initializations, and the publication's own seeds), or decisive: 22 widths, "
-            "60 repeats, new data for each. Other options change the preset."
+            help="published (40 initializations, and the publication's own seeds), wide: the same at 22 "
+            "widths, or decisive: 22 widths, 60 repeats, new data for each. Other options change the preset."
         ),
     ] = "published",
     widths: Annotated[str, typer.Option(help="Hidden widths, separated by commas.")] = "16,32,64,128,256",
@@ -82,6 +82,10 @@ def scaling(
     published_seeds: Annotated[
         bool, typer.Option(help="Also train with the publication's own seeds of torch (gaussian only).")
     ] = True,
+    dropout: Annotated[
+        float, typer.Option(help="Probability of dropout after the hidden layer (published: none).")
+    ] = 0.0,
+    weight_decay: Annotated[float, typer.Option(help="Adam's weight decay (published: none).")] = 0.0,
     claims: Claims = None,
     data_dir: DataDir = None,
     out: Out = Path("runs/scaling"),

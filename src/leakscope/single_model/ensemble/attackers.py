@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -19,12 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.single_model.ensemble.features import DEFAULT_READINGS, GlobalLira, confidence, features
 from leakscope.single_model.results import Readings
 
 CALIBRATION_FOLDS = 5
+Calibration = Literal["isotonic", "sigmoid"]
 _ONE = int(np.float64(2.0).view(np.int64))  # 1 + score, for a score of 1
 
 
@@ -114,8 +116,10 @@ class FittedAttacker:
     def scores(self, logits: AnyArray, labels: IntArray) -> MembershipScores:
         """How likely each record is a member, from the model's logits (records, classes) and the labels."""
         inputs = attacker_inputs(logits, labels, self.readings)
-        calibrated = np.clip(self.model.predict_proba(inputs)[:, 1].astype(np.float64), 0, 1)
-        folds = [fold.estimator.predict_proba(inputs)[:, 1] for fold in self.model.calibrated_classifiers_]
+        with _one_thread_of_blas():
+            calibrated = np.clip(self.model.predict_proba(inputs)[:, 1].astype(np.float64), 0, 1)
+            every = self.model.calibrated_classifiers_
+            folds = [fold.estimator.predict_proba(inputs)[:, 1] for fold in every]
         uncalibrated = np.asarray(np.mean(folds, axis=0, dtype=np.float64))
         return MembershipScores(break_ties(calibrated, uncalibrated), calibrated, uncalibrated)
 
@@ -127,15 +131,17 @@ def fit(
     is_member: BoolArray,
     seed: int,
     readings: Readings = DEFAULT_READINGS,
+    calibration: Calibration = "isotonic",
 ) -> FittedAttacker:
     """Fits an attacker on the model's logits (records, classes) for records of known membership.
 
-    There must be at least `CALIBRATION_FOLDS` members and as many non-members.
+    There must be at least `CALIBRATION_FOLDS` members and as many non-members. The calibration does not
+    change what the classifier itself learns.
     """
     folds = StratifiedKFold(CALIBRATION_FOLDS, shuffle=True, random_state=seed)
     learner = make_pipeline(_LiraColumn(), StandardScaler(), attacker.classifier(seed))
-    model = CalibratedClassifierCV(learner, method="isotonic", cv=folds)
-    with warnings.catch_warnings(record=True) as caught:
+    model = CalibratedClassifierCV(learner, method=calibration, cv=folds)
+    with _one_thread_of_blas(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(attacker_inputs(logits, labels, readings), is_member.astype(np.int64))
     stopped_early = any(issubclass(w.category, ConvergenceWarning) for w in caught)
@@ -143,6 +149,11 @@ def fit(
         if not issubclass(warning.category, ConvergenceWarning):  # the published settings cause it
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return FittedAttacker(model, stopped_early, readings)
+
+
+def _one_thread_of_blas() -> Any:
+    """Several threads add the terms of a product in another order, which changes the perceptron."""
+    return threadpool_limits(1, user_api="blas")
 
 
 def break_ties(calibrated: FloatArray, uncalibrated: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ the digit. The rules:
   refuted if it lies below.
 - A claim that one is best is reproduced if its interval lies above all others, has the same direction if only
   its value does, and is refuted if another's interval lies above its own.
+- Isotonic calibration is better than sigmoid if the interval of the difference in TPR lies above 0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from leakscope.report.blocks import Block, Body, Bullets, Heading
 from leakscope.single_model.report import auc_text, tpr_text
 from leakscope.single_model.results import AucFigure, Setting, TprFigure
+from leakscope.stats.estimate import Estimate
 from leakscope.studies.claims import Outcome, Settled, StudyClaims, complete
 from leakscope.studies.ensemble.claim_list import BY_KEY, CLAIMS, FEATURE_CLAIMS
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults
@@ -28,6 +30,8 @@ from leakscope.studies.ensemble.tables import comparison, feature_table, score_t
 
 _PUBLISHED_SIZE = 20_000
 _SCORE_TOLERANCE = 0.02
+_NOT_A_FEATURE = "global_lira"
+"""The eleventh predictor, which the publication counts apart from its ten features."""
 _SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "forest": {"n_trees": 100, "max_depth": 15, "min_split": 5},
     "lightgbm": {"n_trees": 200, "max_depth": 15, "learning_rate": 0.05},
@@ -36,7 +40,6 @@ _SETTINGS: Mapping[str, Mapping[str, Setting]] = {
 _NOT_TESTABLE = {
     "normalization": "the data are undisclosed",
     "seed": "random_state=42 fixes the publication's forest on its own data, which are undisclosed",
-    "low_fpr": "the publication shows no figure with another calibration to compare with",
 }
 
 
@@ -45,7 +48,14 @@ def settle(results: Sequence[EnsembleResults]) -> list[Settled]:
     settled = {key: Settled(BY_KEY[key], Outcome.NOT_TESTABLE, why=why) for key, why in _NOT_TESTABLE.items()}
     if results:
         one = max(results, key=lambda r: (r.config.net == "resnet18", r.private.records))
-        for entry in (*_setting(one), *_rates(one), *_scores(one), *_best(one), *_features(one)):
+        for entry in (
+            *_setting(one),
+            *_rates(one),
+            *_scores(one),
+            *_best(one),
+            *_calibrations(one),
+            *_features(one),
+        ):
             settled[entry.claim.key] = entry
     return complete(CLAIMS, settled)
 
@@ -67,7 +77,7 @@ def _setting(results: EnsembleResults) -> Iterator[Settled]:
         "" if is_same else "this run has another target; use --preset full",
     )
     n_features = len(results.features) - 1
-    is_eleven = n_features == 10 and "global_lira" in results.features
+    is_eleven = n_features == 10 and _NOT_A_FEATURE in results.features
     yield Settled(
         BY_KEY["predictors"],
         Outcome.REPRODUCED if is_eleven else Outcome.NOT_REPRODUCED,
@@ -177,6 +187,39 @@ def _best(results: EnsembleResults) -> Iterator[Settled]:
     )
 
 
+def _calibrations(results: EnsembleResults) -> Iterator[Settled]:
+    """Isotonic against sigmoid calibration of the forest, at each false positive rate."""
+    rates = results.calibrations
+    if not rates:
+        return
+    shown = "; ".join(
+        f"TPR at {one.isotonic.fpr:.0%} FPR: {tpr_text(one.isotonic)}, sigmoid {tpr_text(one.sigmoid)}, "
+        f"difference {_points(one.difference)}"
+        for one in rates
+    )
+    outcome = calibration_outcome([one.difference for one in rates])
+    yield Settled(BY_KEY["low_fpr"], outcome, shown, f"{_protocol(results)}; random forest")
+
+
+def calibration_outcome(differences: Sequence[Estimate]) -> Outcome:
+    """The verdict on "isotonic is better", from its TPR minus that with sigmoid calibration."""
+    above = [one.low is not None and one.low > 0 for one in differences]
+    below = [one.high is not None and one.high < 0 for one in differences]
+    if any(below):
+        return Outcome.NOT_REPRODUCED if any(above) else Outcome.REFUTED
+    if any(above):
+        return Outcome.REPRODUCED if all(above) else Outcome.SAME_DIRECTION
+    return Outcome.NOT_REPRODUCED
+
+
+def _points(difference: Estimate) -> str:
+    """A difference of rates in percentage points."""
+    if difference.value is None or difference.low is None or difference.high is None:
+        return "undefined"
+    value, low, high = (100 * v for v in (difference.value, difference.low, difference.high))
+    return f"{value:+.2f} points ({low:+.2f} to {high:+.2f})"
+
+
 def best_outcome(best: str, figures: dict[str, AucFigure]) -> Outcome:
     """The verdict on "this one is best"."""
     own, others = figures[best], [figure for name, figure in figures.items() if name != best]
@@ -195,11 +238,12 @@ def _features(results: EnsembleResults) -> Iterator[Settled]:
             auc = results.features[name]
             yield Settled(BY_KEY[key], purpose_outcome(auc), f"AUC {auc_text(auc)}", _protocol(results))
     true_prob = results.features["true_prob"]
-    best = max(results.features.values(), key=lambda auc: auc.value)
+    ten = {name: auc for name, auc in results.features.items() if name != _NOT_A_FEATURE}
+    best = max(ten, key=lambda name: ten[name].value)
     yield Settled(
         BY_KEY["most_effective"],
-        Outcome.REPRODUCED if true_prob.high >= best.low else Outcome.NOT_REPRODUCED,
-        f"AUC {auc_text(true_prob)}; the best feature has {auc_text(best)}",
+        Outcome.REPRODUCED if true_prob.high >= ten[best].low else Outcome.NOT_REPRODUCED,
+        f"AUC {auc_text(true_prob)}; the best of the ten features, {best}, has {auc_text(ten[best])}",
         _protocol(results),
     )
 
@@ -221,6 +265,10 @@ _RULES = (
     "and refuted if it lies below.",
     "A claim that one is best is reproduced if its interval lies above all others, has the same direction if "
     "only its value does, and is refuted if another's interval lies above its own.",
+    "Features are compared with each other; the global likelihood ratio is not one of the ten.",
+    "Isotonic is better than sigmoid calibration: reproduced if the interval of the difference in TPR lies "
+    "above 0 at both false positive rates, the same direction if at one, and refuted if it lies below 0 at "
+    "one and above at none. Ties are not broken: the scores are those that the publication submits.",
 )
 
 

@@ -20,5 +20,6 @@ def coarse(results: EnsembleResults) -> EnsembleResults:
         coarse_findings(results),
         target=TargetAccuracy(members, nonmembers, members - nonmembers),
         private_truth={name: coarse_figures(one) for name, one in results.private_truth.items()},
+        calibrations=(),  # of the table of claims alone, which a redacted page does not have
         features={name: rounding.figure(auc) for name, auc in results.features.items()},
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from leakscope.single_model.results import AttackFindings, AucFigure, Figures, ScoreSpread
+from leakscope.single_model.results import AttackFindings, AucFigure, Figures, ScoreSpread, TprFigure
+from leakscope.stats.estimate import Estimate
 from leakscope.studies.ensemble.config import EnsembleConfig
 
 
@@ -53,6 +54,23 @@ class PublishedFigures:
 
 
 @dataclass(frozen=True)
+class CalibrationRates:
+    """The random forest's true positive rate within one false positive rate, by calibration.
+
+    The scores are those of the private records as they are calibrated; ties are not broken.
+
+    Attributes:
+        isotonic: with isotonic calibration, as published.
+        sigmoid: with sigmoid calibration.
+        difference: isotonic minus sigmoid; the interval resamples records (percentile bootstrap).
+    """
+
+    isotonic: TprFigure
+    sigmoid: TprFigure
+    difference: Estimate
+
+
+@dataclass(frozen=True)
 class EnsembleResults(AttackFindings):
     """The results of `leakscope study ensemble`.
 
@@ -62,6 +80,8 @@ class EnsembleResults(AttackFindings):
         private_truth: attacker -> figures of its scores for the private records.
         features: feature -> AUC of this feature alone on all records, in the direction that the publication
             states; `global_lira` is fitted on the public records.
+        calibrations: isotonic beside sigmoid calibration, one entry per false positive rate; empty where the
+            forest did not attack.
         published: attacker -> figures of the publication.
     """
 
@@ -69,6 +89,7 @@ class EnsembleResults(AttackFindings):
     target: TargetAccuracy
     private_truth: Mapping[str, Figures]
     features: Mapping[str, AucFigure]
+    calibrations: tuple[CalibrationRates, ...]
     published: Mapping[str, PublishedFigures]
 
 

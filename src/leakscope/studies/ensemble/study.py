@@ -31,13 +31,21 @@ from leakscope.disk.storage import write_array
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.report.page import pages_to_write
-from leakscope.single_model.attack import PRIVATE, check_request, recomputed_findings, run_attack
+from leakscope.single_model.attack import (
+    PRIVATE,
+    check_request,
+    chosen_attackers,
+    recomputed_findings,
+    run_attack,
+)
 from leakscope.single_model.page import PRIVATE_TRUTH
 from leakscope.single_model.results import AttackFindings, AttackSettings, Figures
+from leakscope.studies.ensemble.calibration import COMPARED, calibration_rates, write_sigmoid
 from leakscope.studies.ensemble.config import EnsembleConfig
 from leakscope.studies.ensemble.feature_figures import feature_figures
 from leakscope.studies.ensemble.outputs import OUTPUTS, TargetOutputs, Training, read_outputs
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
+from leakscope.studies.ensemble.scores import write_scores
 from leakscope.types import Design, Records
 
 if TYPE_CHECKING:
@@ -81,6 +89,7 @@ def run(
     progress: Callable[[float], None] = lambda _: None,
     attackers: Sequence[Attacker] = (),
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    training_starts: Callable[[], None] = lambda: None,
 ) -> EnsembleResults:
     """Trains the target, attacks it and evaluates the submissions.
 
@@ -92,8 +101,9 @@ def run(
         progress: called with the number of models trained since the last call, a fraction of one included.
         attackers: instead of the published ones.
         disclosure: what the report may disclose about single records.
+        training_starts: called once everything has been checked.
     """
-    record(config, out, device, data_dir, progress, disclosure)
+    record(config, out, device, data_dir, progress, disclosure, training_starts)
     with locked_run_folder(out, KIND, asdict(config)):
         return _attacked(config, out, attackers, disclosure)
 
@@ -105,6 +115,7 @@ def record(
     data_dir: Path | None = None,
     progress: Callable[[float], None] = lambda _: None,
     disclosure: Disclosure = DEFAULT_DISCLOSURE,
+    training_starts: Callable[[], None] = lambda: None,
 ) -> Path:
     """Trains the target and writes its outputs, without attacking it; see `run`. Returns the file."""
     from leakscope.engine.local import TrainingRequest, complete_bank
@@ -114,6 +125,8 @@ def record(
     design = Design(case.is_member[None])
     request = TrainingRequest(case.records, design, config.recipe, config.seed, ("logits",), device)
     check_training(request)
+    assert request.identity  # builds the network once, which says whether it takes such records
+    training_starts()
     with locked_run_folder(out, KIND, asdict(config)):
         stay_redacted(out, disclosure)
         bank = complete_bank(out / TARGET, request, progress=progress)
@@ -163,6 +176,10 @@ def _attacked(
     outputs = read_outputs(out / OUTPUTS)
     write_array(out / PRIVATE_TRUTH, outputs.is_member[~outputs.is_public])
     findings = run_attack(outputs.public(), outputs.private(), out, config, attackers)
+    write_scores(out, findings.attackers)
+    for attacker in attackers or chosen_attackers(config.attacker):
+        if attacker.name == COMPARED:
+            write_sigmoid(out, attacker, outputs, config)
     results = write_results(out, _results(out, config, findings))
     for page in pages_to_write(out, disclosure):
         write_reports(out, results, page)
@@ -182,7 +199,7 @@ def private_figures(folder: Path, attackers: Mapping[str, object]) -> dict[str, 
     from leakscope.single_model.ensemble.holdout import figures
 
     is_member = stored_array(folder / PRIVATE_TRUTH)
-    return {name: figures(stored_array(folder / PRIVATE / f"{name}.npy"), is_member) for name in attackers}
+    return {name: figures(stored_array(folder / PRIVATE / f"{name}.npy")[0], is_member) for name in attackers}
 
 
 def target_accuracy(outputs: TargetOutputs) -> TargetAccuracy:
@@ -209,6 +226,7 @@ def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> 
         target=target_accuracy(outputs),
         private_truth=private_figures(folder, findings.attackers),
         features=feature_figures(outputs, config.readings),
+        calibrations=calibration_rates(folder, stored_array(folder / PRIVATE_TRUTH), config.seed),
         published=PUBLISHED,
     )
 

@@ -63,8 +63,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("difficulty", "The modest AUC reflects the inherent difficulty of membership inference on small "
           "datasets.", "AUC at most 0.544", "logistic regression on softmax vectors"),
     Claim("gap_as_good", "Privacy risk tracks the gap at least as well as raw model size.", "", _FIVE),
-    Claim("regularization", "Dropout, weight decay and data augmentation are plausible defenses.", "",
+    Claim("regularization", "Dropout and weight decay are plausible defenses.", "",
           "not tested by the publication"),
+    Claim("augmentation", "Data augmentation is a plausible defense.", "", "not tested by the publication"),
     Claim("real_data", "Real datasets may yield different dynamics.", "", "not tested by the publication"),
     Claim("larger_data", "Larger datasets would require larger models to show similar gaps.", "",
           "500 records; not tested by the publication"),

@@ -16,8 +16,8 @@ GAUSSIAN = "gaussian"
 """The published dataset."""
 PUBLISHED_WIDTHS = (16, 32, 64, 128, 256)
 _LARGEST_SEED = 2**31  # leaves room for the seeds of repeats and shadows below numpy's limit
-_DECISIVE_WIDTHS = (4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40,
-                    51, 64, 81, 102, 128, 161, 203, 256, 323, 406, 512)  # fmt: skip
+_WIDE_RANGE = (4, 5, 6, 8, 10, 13, 16, 20, 25, 32, 40,
+               51, 64, 81, 102, 128, 161, 203, 256, 323, 406, 512)  # fmt: skip
 _ATTACKERS = {
     "logistic": "leakscope.attacks.shokri:logistic_regression",
     "forest": "leakscope.attacks.shokri:random_forest",
@@ -52,6 +52,8 @@ class ScalingConfig:
             initial weights; more than 1 measures how far the figures depend on them.
         published_seeds: also train targets and shadow models with the publication's own seeds of torch; only
             for "gaussian".
+        dropout: probability of dropout after the hidden layer; the publication has none.
+        weight_decay: strength of Adam's weight decay; the publication has none.
     """
 
     hidden_widths: tuple[int, ...] = PUBLISHED_WIDTHS
@@ -70,6 +72,8 @@ class ScalingConfig:
     attacker: str = "logistic"
     n_initializations: int = 1
     published_seeds: bool = False
+    dropout: float = 0.0
+    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         problems = _config_problems(self)
@@ -127,6 +131,15 @@ class ScalingConfig:
         """Parameters of the two-layer MLP, biases included."""
         return width * (self.n_features + 1) + self.n_classes * (width + 1)
 
+    def recipe(self, width: int) -> Recipe:
+        """The published training recipe at one width, with this regularization."""
+        regularized = (("dropout", self.dropout),) if self.dropout else ()
+        return replace(
+            recipe(width),
+            net_options=(*regularized, ("width", width)),
+            weight_decay=self.weight_decay,
+        )
+
 
 def recipe(width: int) -> Recipe:
     """The published training recipe at one width."""
@@ -153,6 +166,7 @@ def _config_problems(config: ScalingConfig) -> list[str]:
         problems.append(f"train_fraction={config.train_fraction}: must be between 0 and 1, like 0.5")
     if not 0 < config.class_sd < math.inf:
         problems.append(f"class_sd={config.class_sd}: must be above 0, like 1.5")
+    problems += _regularization_problems(config)
     for name, allowed in (("shadow_data", ("redrawn", "same")), ("target_data", ("fixed", "redrawn"))):
         if getattr(config, name) not in allowed:
             problems.append(f"{name}={getattr(config, name)!r}: choose {' or '.join(allowed)}")
@@ -168,10 +182,25 @@ def _config_problems(config: ScalingConfig) -> list[str]:
     return problems
 
 
+def _regularization_problems(config: ScalingConfig) -> list[str]:
+    problems = []
+    if not 0 <= config.dropout < 1:
+        problems.append(f"dropout={config.dropout}: must be at least 0 and below 1, like 0.5")
+    if not 0 <= config.weight_decay < math.inf:
+        problems.append(f"weight_decay={config.weight_decay}: must be at least 0, like 0.01")
+    if config.published_seeds and (config.dropout or config.weight_decay):
+        problems.append(
+            "published_seeds: the publication trains without dropout and weight decay; add "
+            "--no-published-seeds (in Python: published_seeds=False)"
+        )
+    return problems
+
+
 PRESETS = {
     "published": ScalingConfig(n_initializations=40, published_seeds=True),
+    "wide": ScalingConfig(hidden_widths=_WIDE_RANGE, n_initializations=40, published_seeds=True),
     "decisive": ScalingConfig(
-        hidden_widths=_DECISIVE_WIDTHS, n_repeats=60, shadow_data="same", target_data="redrawn"
+        hidden_widths=_WIDE_RANGE, n_repeats=60, shadow_data="same", target_data="redrawn"
     ),
 }
 """Preset -> its configuration."""

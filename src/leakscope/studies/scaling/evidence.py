@@ -21,9 +21,10 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
+from leakscope.array_types import FloatArray
 from leakscope.stats.correlation import coefficient
 from leakscope.studies.claims import Outcome
-from leakscope.studies.scaling.config import GAUSSIAN, ScalingConfig
+from leakscope.studies.scaling.config import GAUSSIAN, PUBLISHED_WIDTHS, ScalingConfig
 from leakscope.studies.scaling.results import (
     Initializations,
     PublishedSeeds,
@@ -44,19 +45,25 @@ class Evidence:
 
     Attributes:
         published: the published protocol.
+        wide: the published protocol at more widths.
         decisive: many widths and independent repeats with sound shadow models.
         same_shadows: the published protocol with shadow models of the target's distribution.
         variance: the published protocol with classes of variance 1.5.
         larger: more records than published, with independent repeats.
         real: another dataset.
+        dropout: the decisive protocol, at any widths, with dropout.
+        weight_decay: the same with weight decay.
     """
 
     published: ScalingResults | None
+    wide: ScalingResults | None
     decisive: ScalingResults | None
     same_shadows: ScalingResults | None
     variance: ScalingResults | None
     larger: ScalingResults | None
     real: ScalingResults | None
+    dropout: ScalingResults | None
+    weight_decay: ScalingResults | None
 
 
 def sorted_evidence(results: Sequence[ScalingResults]) -> Evidence:
@@ -68,20 +75,29 @@ def sorted_evidence(results: Sequence[ScalingResults]) -> Evidence:
     base = ScalingConfig()
     return Evidence(
         published=first(lambda c: c.is_published_protocol),
-        decisive=first(
-            lambda c: (
-                c.dataset == GAUSSIAN
-                and c.target_data == "redrawn"
-                and c.shadow_data == "same"
-                and c.n_samples == base.n_samples
-                and len(c.hidden_widths) > len(base.hidden_widths)
-            )
-        ),
+        wide=first(lambda c: _differs_only(c, hidden_widths=c.hidden_widths) and _has_more_widths(c)),
+        decisive=first(lambda c: _is_sound(c) and _has_more_widths(c) and not _is_regularized(c)),
         same_shadows=first(lambda c: _differs_only(c, shadow_data="same")),
         variance=first(lambda c: _differs_only(c, class_sd=c.class_sd) and abs(c.class_sd**2 - 1.5) < 0.01),
         larger=first(lambda c: c.dataset == GAUSSIAN and c.n_samples > base.n_samples),
         real=first(lambda c: c.dataset != GAUSSIAN),
+        dropout=first(lambda c: _is_sound(c) and c.dropout > 0 and not c.weight_decay),
+        weight_decay=first(lambda c: _is_sound(c) and c.weight_decay > 0 and not c.dropout),
     )
+
+
+def _has_more_widths(config: ScalingConfig) -> bool:
+    return set(config.hidden_widths) > set(PUBLISHED_WIDTHS)
+
+
+def _is_regularized(config: ScalingConfig) -> bool:
+    return config.dropout > 0 or config.weight_decay > 0
+
+
+def _is_sound(config: ScalingConfig) -> bool:
+    """Independent repeats, and shadow models of the target's distribution."""
+    is_sound = config.target_data == "redrawn" and config.shadow_data == "same"
+    return is_sound and config.dataset == GAUSSIAN and config.n_samples == ScalingConfig.n_samples
 
 
 def _differs_only(config: ScalingConfig, **changes: object) -> bool:
@@ -158,7 +174,7 @@ class Mean:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Mean:
+    def of(cls, values: Sequence[float] | FloatArray) -> Mean:
         """Of one value per repeat."""
         mean = float(np.mean(values))
         error = float(np.std(values, ddof=1) / math.sqrt(len(values)))
@@ -169,6 +185,10 @@ class Mean:
         """Whether the two intervals have no value in common."""
         return self.high < other.low or other.high < self.low
 
+    def signed(self) -> str:
+        """With its sign: of a difference."""
+        return f"{self.value:+.3f} ({self.low:+.3f} to {self.high:+.3f})"
+
     def __str__(self) -> str:
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
@@ -178,13 +198,30 @@ def width_of(results: ScalingResults, width: int) -> WidthResults | None:
     return next((row for row in results.results if row.hidden_width == width), None)
 
 
+def _by_repeat(row: WidthResults, attack: str | None) -> list[float]:
+    """An attack's AUC (None: the gap), one per repeat."""
+    return [one.overfit_gap if attack is None else one.auc[attack] for one in row.repeats]
+
+
 def growth(results: ScalingResults, attack: str | None) -> Mean:
     """How much an attack's AUC (None: the gap) rises from the narrowest to the widest model."""
-    first, last = (
-        [one.overfit_gap if attack is None else one.auc[attack] for one in row.repeats]
-        for row in (results.results[0], results.results[-1])
-    )
+    first, last = (_by_repeat(row, attack) for row in (results.results[0], results.results[-1]))
     return Mean.of(np.subtract(last, first).tolist())
+
+
+def paired_difference(first: ScalingResults, second: ScalingResults, attack: str | None) -> Mean:
+    """An attack's AUC (None: the gap) in the first results minus that in the second.
+
+    Mean over the widths of the first and over its repeats, whose targets have the same data in both.
+    """
+    n_repeats = min(first.config.n_repeats, second.config.n_repeats)
+    by_width = []
+    for row in first.results:
+        other = width_of(second, row.hidden_width)
+        assert other is not None
+        own, theirs = (_by_repeat(r, attack)[:n_repeats] for r in (row, other))
+        by_width.append(np.subtract(own, theirs))
+    return Mean.of(np.mean(by_width, axis=0))
 
 
 def exact_row(trainings: Trainings, width: int) -> WidthMeans:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from leakscope.bank.run_folder import to_jsonable
 from leakscope.disk.storage import write_bytes
 from leakscope.report.blocks import Body, Bullets, Heading, Table
 from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, line
 from leakscope.report.page import Page, Section
-from leakscope.report.study_page import Command, closest, conventions, folder_facts, options, reproduce
+from leakscope.report.study_page import conventions, folder_facts, reproduce
 from leakscope.studies.claims import claims_section
 from leakscope.studies.scaling.claims import PUBLICATION
-from leakscope.studies.scaling.config import GAUSSIAN, PRESETS, ScalingConfig
+from leakscope.studies.scaling.command import command
+from leakscope.studies.scaling.config import GAUSSIAN, ScalingConfig
 from leakscope.studies.scaling.published import PUBLISHED, PublishedRow
 from leakscope.studies.scaling.results import GapOrSize, ScalingResults
 from leakscope.studies.scaling.tables import (
@@ -91,16 +91,6 @@ def headline(results: ScalingResults) -> list[str]:
     """The answers with their evidence, that of the strongest attack first."""
     lead, *others = ranked_findings(results)
     return [lead.answer, lead.evidence, *(f"{finding.answer} {finding.evidence}" for finding in others)]
-
-
-def command(config: ScalingConfig) -> Command:
-    """The command line that runs this study."""
-    presets = {name: to_jsonable(preset) for name, preset in PRESETS.items()}
-    preset, given = closest(presets, to_jsonable(config))
-    given = {("widths" if name == "hidden_widths" else name): value for name, value in given.items()}
-    return Command(
-        ("leakscope", "study", "scaling", "--preset", preset, *options(given), "--out", "runs/again")
-    )
 
 
 def _charts(results: ScalingResults) -> Grid:
@@ -195,12 +185,17 @@ def _setting_words(results: ScalingResults) -> str:
     same_records = "share the target's records" if c.target_data == "fixed" else "draw new records"
     return (
         f"{results.runtime.n_models:,} MLPs (Linear-ReLU-Linear; Adam, learning rate 0.01, batches of 64, 50 "
-        f"epochs) on {_data_words(c)}. A dataset has {c.n_samples} records, {c.train_fraction:.0%} of them "
-        f"members. There are {c.n_repeats} repeats per width, which {same_records}; each has one target, "
-        f"{c.n_shadow} shadow models with {_shadow_words(c)}, and {c.n_reference} reference models. Targets "
-        f"and shadow models are trained from {c.n_initializations} initializations. The attack classifier is "
-        f"{c.attacker}. Seed {c.seed}."
+        f"epochs{_regularization_words(c)}) on {_data_words(c)}. A dataset has {c.n_samples} records, "
+        f"{c.train_fraction:.0%} of them members. There are {c.n_repeats} repeats per width, which "
+        f"{same_records}; each has one target, {c.n_shadow} shadow models with {_shadow_words(c)}, and "
+        f"{c.n_reference} reference models. Targets and shadow models are trained from "
+        f"{c.n_initializations} initializations. The attack classifier is {c.attacker}. Seed {c.seed}."
     )
+
+
+def _regularization_words(config: ScalingConfig) -> str:
+    dropout = f", dropout {config.dropout:g}" if config.dropout else ""
+    return dropout + (f", weight decay {config.weight_decay:g}" if config.weight_decay else "")
 
 
 def _data_words(config: ScalingConfig) -> str:

@@ -1,4 +1,4 @@
-"""What the publication reports, number by number."""
+"""What the publication reports, number by number, and the one time that we measured beside it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,29 @@ class PublishedCorrelation(NamedTuple):
     r: float
     p: float
 
+
+class MeasuredTime(NamedTuple):
+    """How long the 60 models take to train here; docs/benchmarks.md states the same figures.
+
+    Attributes:
+        compiled_s: seconds on the clock, side by side in compiled code.
+        plain_loop_s: one after the other in a plain PyTorch loop.
+        protocol: how it was measured.
+    """
+
+    compiled_s: float
+    plain_loop_s: float
+    protocol: str
+
+
+MEASURED_TIME = MeasuredTime(
+    0.057,
+    3.15,
+    "benchmarks/stacked_against_loop.py, medians, 2 idle CPU cores, 2026-11-18; training and outputs, "
+    "without the attack",
+)
+PUBLISHED_SECONDS = 30.0
+"""The stricter of the two published times."""
 
 PUBLISHED = {
     16: PublishedRow(261, 0.901, 0.667, 0.235, 0.005, 0.516, 0.011),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from leakscope.studies.claims import Claim, Outcome, Settled
 from leakscope.studies.scaling.evidence import (
     ROUNDING,
-    SIGNIFICANT,
     Evidence,
     Mean,
     Trainings,
@@ -16,7 +15,8 @@ from leakscope.studies.scaling.evidence import (
 )
 from leakscope.studies.scaling.published import PUBLISHED
 from leakscope.studies.scaling.results import Correlation, ScalingResults
-from leakscope.studies.scaling.tables import r_text, spread_text
+from leakscope.studies.scaling.settle_widths import settle_more_widths, settle_regularization
+from leakscope.studies.scaling.tables import r_text, setting_text, spread_text
 
 _STRONGEST = "lira"
 _HIGHEST_PUBLISHED = max(row.attack_auc for row in PUBLISHED.values())
@@ -32,24 +32,20 @@ def settle_further(
         yield from _class_variance(evidence.variance, claims["class_variance"])
     if trainings is not None:
         yield _same_distribution(trainings, evidence.same_shadows, claims["same_distribution"])
+    wide = Trainings.of(evidence.wide)
+    if wide is not None:
+        yield settle_more_widths(wide, evidence.decisive, claims["more_widths"])
     if evidence.decisive is not None:
         yield from _hypotheses(evidence.decisive, claims)
         yield _gap_as_good(evidence.decisive, claims["gap_as_good"])
         yield _other_attacks(evidence.decisive, claims["other_attacks"])
-        yield _more_widths(evidence.decisive, claims["more_widths"])
+        if evidence.dropout is not None and evidence.weight_decay is not None:
+            regularized = (evidence.dropout, evidence.weight_decay)
+            yield settle_regularization(evidence.decisive, *regularized, claims["regularization"])
         if evidence.larger is not None:
             yield _larger_data(evidence.decisive, evidence.larger, claims["larger_data"])
         if evidence.real is not None:
             yield _real_data(evidence.decisive, evidence.real, claims["real_data"])
-
-
-def _described(results: ScalingResults) -> str:
-    config = results.config
-    widths = (
-        f"{len(config.hidden_widths)} widths from {config.hidden_widths[0]} to {config.hidden_widths[-1]}"
-    )
-    data = "new data for each" if config.target_data == "redrawn" else "the published data"
-    return f"{config.dataset}, {config.n_samples} records, {widths}, {config.n_repeats} repeats, {data}"
 
 
 def _difficulty(results: ScalingResults, claims: Mapping[str, Claim]) -> Iterator[Settled]:
@@ -66,7 +62,7 @@ def _difficulty(results: ScalingResults, claims: Mapping[str, Claim]) -> Iterato
     correct = lowest.get("correctness", 0.5)
     why = f"the attack is weak, not the task: correctness alone has at least {correct:.3f}"
     outcome = Outcome.REFUTED if refuted else Outcome.NOT_REPRODUCED
-    yield Settled(claims["difficulty"], outcome, ours, _described(results), why if refuted else "")
+    yield Settled(claims["difficulty"], outcome, ours, setting_text(results), why if refuted else "")
 
 
 def _class_variance(results: ScalingResults, claim: Claim) -> Iterator[Settled]:
@@ -120,19 +116,33 @@ def _hypotheses(results: ScalingResults, claims: Mapping[str, Claim]) -> Iterato
         "capacity_hypothesis": (whole.partial_r_size_given_gap, whole.partial_rank_size_given_gap),
         "overfitting_hypothesis": (whole.partial_r_gap_given_size, whole.partial_rank_gap_given_size),
     }
-    for key, (linear, rank) in pairs.items():
+    outcomes = hypothesis_outcomes(tuple(pairs.values()))
+    for (key, (linear, rank)), (outcome, why) in zip(pairs.items(), outcomes, strict=True):
         ours = f"partial correlation with LiRA's AUC: {r_text(linear)}; of ranks {r_text(rank)}"
-        why = "a correlation over widths; it does not show a cause"
-        if rank.r is None:
-            why = "the other predictor orders AUC perfectly, so of ranks nothing is left to explain"
-        yield Settled(claims[key], _adds((linear, rank)), ours, _described(results), why)
+        yield Settled(claims[key], outcome, ours, setting_text(results), why)
 
 
-def _adds(partials: tuple[Correlation, Correlation]) -> Outcome:
-    above = [one.low is not None and one.low > 0 for one in partials]
-    if all(above):
-        return Outcome.SAME_DIRECTION
-    return Outcome.NOT_REPRODUCED
+_UNDEFINED = (
+    "undecided: one predictor orders AUC perfectly, so of ranks nothing is left for the other to explain, "
+    "whatever it adds to the values"
+)
+Partials = tuple[Correlation, Correlation]
+"""Of values and of ranks."""
+
+
+def hypothesis_outcomes(pairs: Sequence[Partials]) -> list[tuple[Outcome, str]]:
+    """The verdict on each hypothesis, with its reason, from the partial correlations of all.
+
+    The two are one comparison: where ranks and values disagree about one of them, or ranks are undefined,
+    neither is decided.
+    """
+    adds = [[one.low is not None and one.low > 0 for one in pair] for pair in pairs]
+    if any(one.r is None for pair in pairs for one in pair):
+        return [(Outcome.NOT_TESTABLE, _UNDEFINED)] * len(pairs)
+    if any(of_values != of_ranks for of_values, of_ranks in adds):
+        return [(Outcome.NOT_TESTABLE, "undecided: values and ranks disagree")] * len(pairs)
+    outcomes = [Outcome.SAME_DIRECTION if all(one) else Outcome.NOT_REPRODUCED for one in adds]
+    return [(outcome, "a correlation over widths; it does not show a cause") for outcome in outcomes]
 
 
 def _gap_as_good(results: ScalingResults, claim: Claim) -> Settled:
@@ -153,7 +163,7 @@ def _gap_as_good(results: ScalingResults, claim: Claim) -> Settled:
     else:
         outcome = Outcome.NOT_REPRODUCED
     why = f"of {len(favored)} comparisons (attack, coefficient, widths), {counts}"
-    return Settled(claim, outcome, ours, _described(results), why)
+    return Settled(claim, outcome, ours, setting_text(results), why)
 
 
 def _other_attacks(results: ScalingResults, claim: Claim) -> Settled:
@@ -166,22 +176,7 @@ def _other_attacks(results: ScalingResults, claim: Claim) -> Settled:
         claim,
         Outcome.REPRODUCED if len(differ) == len(rises) else Outcome.NOT_REPRODUCED,
         f"rise of AUC from the narrowest to the widest: shadow models {own}; {shown}",
-        _described(results),
-    )
-
-
-def _more_widths(results: ScalingResults, claim: Claim) -> Settled:
-    """Whether more widths make the published attack's correlations significant."""
-    gap, size = results.correlations.auc_vs_overfit_gap, results.correlations.auc_vs_log_params
-    assert gap.p is not None and size.p is not None
-    positive = all(one.p is not None and one.p < SIGNIFICANT and (one.r or 0) > 0 for one in (gap, size))
-    auc = results.gap_or_size["shokri"].mean_auc
-    return Settled(
-        claim,
-        Outcome.REPRODUCED if positive else Outcome.NOT_REPRODUCED,
-        f"gap: r = {gap.r:.3f}, p = {gap.p:.2g}; size: r = {size.r:.3f}, p = {size.p:.2g}",
-        _described(results),
-        f"the shadow-model attack has a mean AUC of {auc.value:.3f} ({auc.low:.3f} to {auc.high:.3f}) there",
+        setting_text(results),
     )
 
 
@@ -211,7 +206,7 @@ def _larger_data(small: ScalingResults, large: ScalingResults, claim: Claim) -> 
         f"{large.config.n_samples:,}; width {large.results[-1].hidden_width}: {widest}"
     )
     n = f"smaller at {n_smaller} and larger at {n_larger} of {len(compared)} common widths"
-    return Settled(claim, outcome, ours, _described(large), n)
+    return Settled(claim, outcome, ours, setting_text(large), n)
 
 
 def _real_data(gaussian: ScalingResults, real: ScalingResults, claim: Claim) -> Settled:
@@ -226,5 +221,5 @@ def _real_data(gaussian: ScalingResults, real: ScalingResults, claim: Claim) -> 
         Outcome.REPRODUCED if own.excludes(theirs) else Outcome.NOT_REPRODUCED,
         f"rise of the gap from width {widths[0]} to {widths[-1]}: {own} on {real.config.dataset}, {theirs} "
         "on Gaussian classes",
-        _described(real),
+        setting_text(real),
     )

@@ -23,7 +23,7 @@ from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder
 from leakscope.disclosure import DEFAULT_DISCLOSURE, Disclosure, stay_redacted
 from leakscope.report.page import pages_to_write
-from leakscope.studies.scaling.config import ScalingConfig, recipe
+from leakscope.studies.scaling.config import ScalingConfig
 from leakscope.studies.scaling.population import load_source, population
 from leakscope.studies.scaling.published_seeds import stored_logits, train_missing
 from leakscope.studies.scaling.results import ScalingResults
@@ -58,7 +58,7 @@ def run(
     with locked_run_folder(out, KIND, asdict(config)):
         stay_redacted(out, disclosure)
         for width in config.hidden_widths:
-            request = TrainingRequest(records, design, recipe(width), config.seed, _SIGNALS, "cpu")
+            request = TrainingRequest(records, design, config.recipe(width), config.seed, _SIGNALS, "cpu")
             complete_bank(bank_folder(out, width), request, progress=progress)
         if config.published_seeds:
             train_missing(config, records, design, out, progress)

@@ -76,6 +76,16 @@ def widths_text(part: OverWidths) -> str:
     return f"{len(part.hidden_widths)} widths from {min(part.hidden_widths)} to {max(part.hidden_widths)}"
 
 
+def setting_text(results: ScalingResults) -> str:
+    """What a run was, in a table cell."""
+    config = results.config
+    widths = (
+        f"{len(config.hidden_widths)} widths from {config.hidden_widths[0]} to {config.hidden_widths[-1]}"
+    )
+    data = "new data for each" if config.target_data == "redrawn" else "the published data"
+    return f"{config.dataset}, {config.n_samples} records, {widths}, {config.n_repeats} repeats, {data}"
+
+
 def published_body(results: ScalingResults) -> Body:
     """The published figures and correlations beside ours, where the protocol is the published one."""
     if not results.config.is_published_protocol:
@@ -122,12 +132,30 @@ def _published_correlations(results: ScalingResults) -> Table:
             [
                 ours.description.removesuffix(", over width means"),
                 f"r = {theirs.r:.3f}, p = {theirs.p:.3f}",
-                f"r = {exact.r:.3f}, p = {exact.p:.3f}" if exact and exact.r is not None else _NO_TRAINING,
-                "undefined" if ours.r is None else f"r = {ours.r:.3f}, p = {ours.p:.3f}",
+                _NO_TRAINING if exact is None else _r_and_p(exact),
+                _r_and_p(ours),
                 spread_text(spread) if spread else _NO_TRAINING,
             ]
         )
     return Table(("correlation", *_head(results)), rows, "The published correlations and ours")
+
+
+def correlations_table(results: ScalingResults) -> Table:
+    """The same correlations of the shadow-model attack at other widths than the published ones."""
+    rows = []
+    for field in PUBLISHED_CORRELATIONS:
+        exact = getattr(results.published_seeds.correlations, field) if results.published_seeds else None
+        ours, spread = getattr(results.correlations, field), getattr(results.initializations, field, None)
+        texts = [_NO_TRAINING if one is None else _r_and_p(one) for one in (exact, ours)]
+        name = ours.description.removesuffix(", over width means")
+        rows.append([name, *texts, spread_text(spread) if spread else _NO_TRAINING])
+    widths = results.config.hidden_widths
+    caption = f"Correlations over {len(widths)} widths from {min(widths)} to {max(widths)}"
+    return Table(("correlation", *_head(results)[1:]), rows, caption)
+
+
+def _r_and_p(one: Correlation) -> str:
+    return "undefined" if one.r is None else f"r = {one.r:.3f}, p = {one.p:.3f}"
 
 
 def spread_text(spread: Spread) -> str:
