@@ -76,8 +76,8 @@ def _early(claim: Claim, evidence: Evidence) -> Settled:
     other = ""
     if not is_ever and own.setting.bank == MEANS_ONLY_BANK:
         other = (
-            "; here mean and variance of the attack's Gaussians leave the target out, if only the mean does, "
-            f"it is {MEANS_ONLY_RECALL:.1%}"
+            "; here both mean and variance of the attack's Gaussians leave the target out (if only the mean "
+            f"does, it is {MEANS_ONLY_RECALL:.1%})"
         )
     ours = f"{recall.text(100, '%', 1)}{other}{passed}; precision of that list {precision.value:.1%}"
     return Settled(claim, outcome, ours, own.protocol, _beside_floor(recall))

@@ -72,7 +72,7 @@ def _more_models(claim: Claim, evidence: Evidence) -> Settled:
         f"single vulnerable record {single:.2f}"
         for run, floor, single in zip(runs, floors, singles, strict=True)
     ]
-    settled = Settled(claim, outcome, "; ".join(parts), own.protocol, "reproduced would be that both fall")
+    settled = Settled(claim, outcome, "; ".join(parts), own.protocol, "it is reproduced if both fall")
     return unless_short(settled, own)
 
 
