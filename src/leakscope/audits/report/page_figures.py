@@ -247,7 +247,7 @@ def bits_section(results: AuditResults) -> Section:
     head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
     numbers: Body = [Table(head, rows), *([f"No interval: {leakage.reason}."] if leakage.reason else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
-    body: Body = [*numbers, Absent(one_checkpoint)]
+    body: Body = [*numbers, *([] if results.is_of_one_model else [Absent(one_checkpoint)])]
     if len(leakage.checkpoints) > 1:
         body = [_bits_chart(leakage.checkpoints, results.config.noun.say), *numbers]
     say = results.config.noun.say
