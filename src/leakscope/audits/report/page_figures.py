@@ -240,12 +240,15 @@ def bits_section(results: AuditResults) -> Section:
     if not leakage.checkpoints or leakage.checkpoints[-1].bits.value is None:
         reason = leakage.reason or "the bank has no checkpoint"
         return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
+    if not leakage.checkpoints[-1].bits.has_interval:
+        return Section("bits", "Bits", [Absent(f"Bits of membership per record: {leakage.reason}.")])
     rows = [
         [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.total_variation))]
         for at in leakage.checkpoints
     ]
     head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
-    numbers: Body = [Table(head, rows), *([f"No interval: {leakage.reason}."] if leakage.reason else [])]
+    few = leakage.checkpoints[-1].most_exposed.reason
+    numbers: Body = [Table(head, rows), *([f"Most exposed 1%: {few}."] if few else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
     body: Body = [*numbers, *([] if results.is_of_one_model else [Absent(one_checkpoint)])]
     if len(leakage.checkpoints) > 1:
@@ -271,13 +274,14 @@ def bits_section(results: AuditResults) -> Section:
 def _bits_chart(checkpoints: Sequence[CheckpointLeakage], say: Callable[[str], str]) -> Chart:
     series: dict[str, list[Estimate]] = {
         say("mean over records"): [at.bits for at in checkpoints],
-        "most exposed 1%": [at.most_exposed for at in checkpoints],
+        "most exposed 1%": [at.most_exposed for at in checkpoints if at.most_exposed.reason is None],
     }
     epochs = [at.epoch for at in checkpoints]
     traces = [
         line(epochs, [e.value for e in estimates], name, colour(k), mode="lines+markers",
              error_y=_intervals(estimates, k))
         for k, (name, estimates) in enumerate(series.items())
+        if estimates
     ]  # fmt: skip
     layout = {"xaxis": axis("epoch"), "yaxis": axis("bits of membership")}
     alt = "Bits of membership that an output reveals, over training."
