@@ -48,6 +48,7 @@ _SHOWN_RATES = (0.001, 0.01, 0.1, 0.5)
 _START_PRIOR = 0.1
 _BINS = 80
 _TAIL = 0.02
+_SHARED = 20  # scores that are equal, and then tell nothing about one record
 _SAMPLED = 2_000_000  # scores that set the range of the histogram
 
 
@@ -344,11 +345,13 @@ def _histogram(label: str, values: FloatArray, in_mask: BoolArray, is_visible: b
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Edges of the bins, from a sample of the scores."""
+    """Edges of the bins, from a sample of the scores; the lowest and highest score are single records'."""
     sample = np.array(values[:, :: max(1, values.size // _SAMPLED)])
     evict_pages(values)
-    low, high = np.quantile(sample, [_TAIL, 1 - _TAIL])
-    if not np.isfinite([low, high]).all() or low == high:
-        finite = sample[np.isfinite(sample)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    finite = sample[np.isfinite(sample)]
+    low, high = np.quantile(finite, [_TAIL, 1 - _TAIL]) if finite.size else (0.0, 1.0)
+    if low == high:  # nearly all scores are the same: the others count where many share one
+        scores, counts = np.unique(finite, return_counts=True)
+        shared = scores[counts >= _SHARED]
+        low, high = (shared[0], shared[-1]) if len(shared) else (low, high)
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)
