@@ -132,7 +132,8 @@ class Recipe:
             `batch_size` is their expected size.
         batch_size: records per step.
         epochs: how often a model sees each of its members.
-        checkpoints: epochs after which the models are evaluated on every record; empty: the last.
+        checkpoints: epochs after which the models are evaluated on every record; empty: the last. Not for
+            the references of `[target]`.
         trainer: "stacked" (a block of models at once), "serial" (one at a time) or "auto".
         treatment: targeted treatment of the members most exposed early in training; None: without.
         distillation: training on labels that models not trained on a member predict; None: without.

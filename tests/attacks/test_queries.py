@@ -61,7 +61,7 @@ def test_attacks_with_queries_keep_the_contract(attack: Attack) -> None:
 def test_four_queries_reveal_more_than_one(attack: Attack) -> None:
     """Own noise of sd 1.5 beside common noise of sd 1: four queries raise the best AUC from .78 to .88."""
     design = make_design("balanced", 12, 600, 1)
-    queries = population(design, 2.0)
+    queries = population(design, 2.0, n_checkpoints=1 + attack.reads_checkpoints)
     one = replace(attack, queries="one", **({"checkpoints": "last"} if attack == EVERYTHING else {}))
     assert mean_auc(attack, queries, design) > mean_auc(one, queries, design) + 0.03
 
@@ -81,7 +81,7 @@ def test_eb_lira_weighs_correlated_queries_as_the_best_attack_does() -> None:
 def test_a_query_that_is_repeated_or_says_nothing_changes_hardly_anything(attack: Attack) -> None:
     """Covariances are then degenerate. A mean over queries dilutes nothing where all queries are the same."""
     design = make_design("balanced", 8, 500, 1)
-    once = population(design, 1.5, n_queries=1, own=0.5)
+    once = population(design, 1.5, n_queries=1, own=0.5, n_checkpoints=1 + attack.reads_checkpoints)
     alone = mean_auc(attack, once, design)
     assert mean_auc(attack, np.repeat(once, 4, axis=3), design) == pytest.approx(alone, abs=0.002)
     beside_nothing = np.concatenate([once, np.full_like(once, 3.0)], axis=3)

@@ -135,9 +135,9 @@ def test_bits_are_stated_and_stored_for_every_checkpoint(tmp_path: Path) -> None
     assert leakage.signal == "log_odds"
     assert [at.epoch for at in leakage.checkpoints] == [1, 4]
     last = leakage.checkpoints[-1]
-    mean, top = max(last.bits.value, 0), max(last.most_exposed.value, 0)
+    mean = max(last.bits.value, 0)
     assert f"An output reveals {mean:.3f} bits about a record's membership on average" in str(verdict)
-    assert f"The most exposed 1% of records reveal {top:.2f} bits." in str(verdict)
+    assert "exposed 1% reveal is not measurable: 1 record is too few to measure; it takes at" in str(verdict)
     assert "## Bits\n" in (tmp_path / "report.md").read_text()
     assert verify_run(tmp_path).problems == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,8 +79,11 @@ def test_references_make_the_attack_stronger(tmp_path: Path) -> None:
     assert verify_run(tmp_path).problems == []
 
 
-def test_what_references_reveal_is_named_and_does_not_rate_the_model(tmp_path: Path) -> None:
+def test_what_references_reveal_is_named_and_does_not_rate_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Bits are measured without the audited model, so they are a figure of its recipe."""
+    monkeypatch.setattr(sys.modules[__name__], "N", 1_000)  # whose most exposed 1% can be measured
     verdict = leakscope.audit(SavedPredictions(saved(n_references=8)), out=tmp_path)
     last = verdict.results.leakage.checkpoints[-1]
     assert last.most_exposed.low is not None and last.most_exposed.low > 0.15
@@ -91,12 +95,30 @@ def test_what_references_reveal_is_named_and_does_not_rate_the_model(tmp_path: P
     )
 
 
-def test_too_few_references_for_an_interval_of_bits_say_so(tmp_path: Path) -> None:
-    verdict = leakscope.audit(SavedPredictions(saved(n_references=4)), out=tmp_path)
+@pytest.mark.parametrize("n_references", [2, 4])
+def test_too_few_references_for_bits_say_so_and_show_no_zero(tmp_path: Path, n_references: int) -> None:
+    """Members leak: a figure of 0.000 bits beside an AUC above 0.7 would be a false comfort."""
+    verdict = leakscope.audit(SavedPredictions(saved(n_references, leak=4.0)), out=tmp_path)
+    assert (verdict.results.headline.auc.value or 0) > 0.7
     assert verdict.results.leakage.checkpoints[-1].bits.low is None
-    assert "(4 models are too few for an interval, which takes at least 6; 1 bit is certainty)" in str(
-        verdict
-    )
+    said = f"not resolvable with {n_references} models, it takes at least 6"
+    texts = [(tmp_path / name).read_text() for name in ("report.html", "report.md")]
+    for text in (str(verdict), *texts):
+        assert said in text and "0.000 bits" not in text and "0.00 bits" not in text
+    assert f"Bits of membership per record: {said}." in texts[0]
+
+
+def test_bits_of_fewer_than_ten_records_are_not_measured(tmp_path: Path) -> None:
+    """The most exposed 1% of 400 records are 4, whose other figures are not measured either."""
+    verdict = leakscope.audit(SavedPredictions(saved(n_references=8)), out=tmp_path)
+    last = verdict.results.leakage.checkpoints[-1]
+    assert last.bits.low is not None and last.most_exposed.value is None
+    said = "4 records are too few to measure; it takes at least 10"
+    assert last.most_exposed.reason == said
+    assert f"the most exposed 1% reveal is not measurable: {said}." in str(verdict)
+    assert not any(part.about == "worst" for part in verdict.results.rating.parts)
+    assert f"Most exposed 1%: {said}." in (tmp_path / "report.html").read_text()
+    assert not verify_run(tmp_path).problems
 
 
 def test_swapped_labels_are_no_verdict_although_all_models_agree(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from tests.cli.command import run_command
 from tests.engine.small_population import RECIPE, complete, count_training, noise, records, regression_records
 
 NAME = "query_log_odds"
-READERS = ["lira(queries=all)", "rmia(queries=all)", "eb_lira(checkpoints=all, queries=all)"]
+READERS = ["lira(queries=all)", "rmia(queries=all)", "eb_lira(queries=all)"]
 
 
 def pictures(n: int = 40) -> Records:

@@ -47,6 +47,19 @@ def config(folder: Path, more: str = "") -> Path:
     return folder / "audit.toml"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("arguments", [("attacks",), ("schema", "audit"), ("--help",), ("--version",)])
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_3(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+        silent = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=full)
+    assert done.returncode == silent.returncode == 3
+    assert done.stderr == (
+        "leakscope: standard output cannot be written (No space left on device); free space there, or "
+        "redirect it elsewhere\n"
+    )
+
+
 def unread(*arguments: str | Path) -> tuple[int, bytes]:
     """Exit code and standard error of a command whose standard output nobody reads."""
     reader, writer = os.pipe()
@@ -98,7 +111,9 @@ def test_a_folders_name_cannot_send_commands_to_the_terminal(tmp_path: Path) -> 
     ):
         done = run_command(*command, folder)
         assert "\x1b" not in done.out + done.err and "\x07" not in done.out + done.err, command
-    assert "\x1b" not in (folder / "report.md").read_text()
+    for name in ("report.md", "report.html"):
+        text = (folder / name).read_text()
+        assert "owned" in text and not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]", text)
 
 
 NAMES = ["<img src=x onerror=alert(1)>", "[a](javascript:alert(1))", "![x](http://e.x/y)", "a|b\n\n<script>",

@@ -18,6 +18,7 @@ from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.rating_sentences import rating_sentence, threshold
 from leakscope.evaluate.results import AuditResults
+from leakscope.leakage.checkpoints import MostExposed
 from leakscope.recipe import EstimatorRecipe
 from leakscope.stats.roc import auc_of_split, split_scores
 from leakscope.types import Records
@@ -48,6 +49,14 @@ def rated(results: AuditResults) -> Rated:
 def with_auc(results: AuditResults, low: float, high: float) -> AuditResults:
     auc = replace(results.headline.auc, value=(low + high) / 2, low=low, high=high)
     return replace(results, headline=replace(results.headline, auc=auc))
+
+
+def with_worst_bits(results: AuditResults, low: float, high: float) -> AuditResults:
+    """As if there were enough records for the bits of the most exposed 1%."""
+    last = results.leakage.checkpoints[-1]
+    most = MostExposed((low + high) / 2, low, high, low, high, last.most_exposed.share, None)
+    leakage = replace(results.leakage, checkpoints=(replace(last, most_exposed=most),))
+    return replace(results, leakage=leakage)
 
 
 def rated_again(results: AuditResults) -> AuditResults:
@@ -113,7 +122,8 @@ def test_the_rating_is_that_of_the_lower_end(audits: dict[float, AuditResults]) 
 
 
 def test_nothing_found_says_what_could_have_been_missed(audits: dict[float, AuditResults]) -> None:
-    results = audits[0.0]
+    assert "most exposed" not in rating_sentence(audits[0.0]), "1 record, which is not measured"
+    results = rated_again(with_worst_bits(audits[0.0], 0.0, 0.3))
     sentence = rating_sentence(results)
     assert sentence.startswith("Rating: none found. An audit of this size could have missed an AUC of up to ")
     assert (

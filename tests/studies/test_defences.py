@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,13 +12,20 @@ from typer.testing import CliRunner
 import leakscope
 from leakscope.bank.bank import Bank
 from leakscope.cli.main import app
+from leakscope.cli.studies.defences import _comparison
 from leakscope.data.canaries import Canaries
 from leakscope.errors import InputError
 from leakscope.evaluate.results import Figure
 from leakscope.recipe import EstimatorRecipe, Recipe
 from leakscope.runs.verification import verify_run
 from leakscope.stats.estimate import Estimate
-from leakscope.studies.defences.config import Subject, chosen_defences, preset_named, subject_of
+from leakscope.studies.defences.config import (
+    DEFAULT_CANARIES,
+    Subject,
+    chosen_defences,
+    preset_named,
+    subject_of,
+)
 from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, on_frontier
 from leakscope.studies.defences.judge import looks_safe_only
 from leakscope.studies.defences.page import command
@@ -243,6 +251,21 @@ class TestComparison:
         words = " ".join(command(as_preset).words)
         assert "--models 8 --seed 3 --canaries none" in words
         assert "--defence early_stopping(share=0.25) --defence top_1" in words
+
+    def test_the_command_names_the_config_file(self, compared):
+        results, _ = compared
+        config = replace(results.config, config_file="my model.toml", models=32, canaries=DEFAULT_CANARIES)
+        words = command(replace(results, config=replace(config, seed=3))).words
+        assert words[3:7] == ("--config", "my model.toml", "--seed", "3")
+        assert "'my model.toml'" in str(command(replace(results, config=config)))
+        tried = [word for before, word in pairwise(words) if before == "--defence"]
+        assert tried == [one.label for one in config.settings[1:]] and words[-2:] == ("--out", "runs/again")
+
+    def test_a_config_file_of_the_command_line_is_known(self, tmp_path):
+        (tmp_path / "my.toml").write_text('[data]\ndataset = "digits"\n[model]\nnet = "mlp"\n')
+        canaries = Canaries("mislabelled", share=0.05)
+        given = _comparison("quick", tmp_path / "my.toml", ["top_1"], 8, None, canaries=canaries)
+        assert (given.config.config_file, given.config.preset) == ("my.toml", "")
 
     def test_attacks_on_classes_are_refused_for_numbers(self):
         with pytest.raises(InputError, match=r"attacks='label_only_lira': not for models of a regression"):

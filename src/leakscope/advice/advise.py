@@ -28,7 +28,7 @@ from leakscope.attacks.label_only import LabelOnlyLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import spec_of
 from leakscope.audits.config import AuditConfig, parse_config, read_config
-from leakscope.audits.population import TrainedPopulation
+from leakscope.audits.population import TrainedPopulation, check_recipe_checkpoints
 from leakscope.audits.run import KIND as AUDIT
 from leakscope.audits.run import audit_settings, prepare
 from leakscope.audits.settings import DEFAULT_MODELS, AuditSettings, ResolvedSettings
@@ -258,6 +258,8 @@ def _new_config(subject: _Subject, options: AdviceOptions) -> tuple[AdviceConfig
     """What will be tried, and the seconds that will take."""
     source, resolved = subject.source, _resolved(subject)
     chosen = candidates(source, None if subject.config is None else subject.recipe_with)
+    for defence in chosen.defences:  # before anything is trained: early stopping may leave one checkpoint
+        check_recipe_checkpoints(resolved.attacks, defended(source, defence).recipe)
     planned = _schedule(subject, chosen, options)
     n_nonmembers = _n_units(source.records, resolved.unit) // 2
     fprs = [fpr for fpr in resolved.fpr_budgets if why_approximate(fpr, n_nonmembers) is None]

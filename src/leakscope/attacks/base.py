@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -102,6 +102,11 @@ class Attack:
         """
         return "sum" if self.is_log_ratio else "mean"
 
+    @property
+    def reads_checkpoints(self) -> bool:
+        """Whether it reads all checkpoints, not the last alone: it then needs a bank with several."""
+        return False
+
     def reads(self, task: Task) -> tuple[str, ...]:
         """The signals it reads from models of this task; empty: it cannot attack them."""
         needs = self.needs if task != REGRESSION else (self.needs_in_regression or self.needs)
@@ -146,6 +151,7 @@ class Attack:
         if not needs:
             raise InputError(f"attack={self.label!r} reads {', '.join(self.needs)}, which these models lack")
         _check_stored(self, needs, signals)
+        check_checkpoints([self], len(signals.epochs), "this bank has one; train a bank with several")
         for name in needs:
             if signals.last(name).shape[:2] != design.in_mask.shape:
                 raise InputError(
@@ -243,6 +249,21 @@ def _check_stored(attack: Attack, needs: tuple[str, ...], signals: Signals) -> N
         raise InputError(
             f"attack={attack.label!r} reads several queries per record, and this bank stores one; train a "
             "bank with, for example, queries=4, or leave the option out"
+        )
+
+
+def check_checkpoints(attacks: Iterable[Attack], n_checkpoints: int, otherwise: str) -> None:
+    """Raises InputError where an attack reads all checkpoints, and there is one.
+
+    Args:
+        attacks: those that are asked for.
+        n_checkpoints: number of checkpoints that the bank has, or will have.
+        otherwise: who has one checkpoint, and what to do where several can be had.
+    """
+    refused = [attack.label for attack in attacks if attack.reads_checkpoints]
+    if refused and n_checkpoints < 2:
+        raise InputError(
+            f"attacks={refused}: checkpoints=all would do nothing: {otherwise}, or leave the option out"
         )
 
 

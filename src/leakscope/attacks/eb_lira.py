@@ -97,6 +97,11 @@ class EbLira(SeveralQueries):
         """The offline variant reads models trained without the record only."""
         return "both" if self.online else "out"
 
+    @property
+    def reads_checkpoints(self) -> bool:
+        """As the option says."""
+        return self.checkpoints == "all"
+
     def statistics(self, blocks: Blocks) -> list[_Fold] | list[OfflineFit]:
         """The scale and the kinds of records, fitted per fold of models."""
         if not self.online:

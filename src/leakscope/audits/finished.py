@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, check_checkpoints
 from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND
 from leakscope.audits.settings import JUDGING, ResolvedSettings
@@ -73,6 +73,10 @@ class FinishedRun:
                     f"{attack.label} needs the signals {', '.join(missing)}, but {self.folder} stores "
                     f"{', '.join(sorted(stored))}; train again in another folder with {remedy}"
                 )
+        n_checkpoints = len(bank.identity.evaluated_epochs)
+        remedy = "audit a population" if earlier.targets is not None else "train again in another folder"
+        otherwise = f"{self.folder} stores one checkpoint; {remedy} with several training.checkpoints"
+        check_checkpoints(settings.attacks, n_checkpoints, otherwise)
         budgets = tuple(dict.fromkeys([*earlier.fpr_budgets, *settings.fpr_budgets]))
         config = replace(earlier, attacks=settings.attack_specs, fpr_budgets=budgets)
         gate = settings.gate

@@ -16,7 +16,7 @@ import numpy as np
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import AnyArray, BoolArray
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, check_checkpoints
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import (
     column_facts,
@@ -42,7 +42,7 @@ from leakscope.evaluate.config import MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.frames.frame import Frame
 from leakscope.models.fine_tuned import FineTuned
-from leakscope.recipe import AnyRecipe
+from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.signals.asked import Asked
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.signals.registry import Task, of_outputs, task_of_records
@@ -96,6 +96,7 @@ class GivenTarget:
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks the members, the references' request and the model, which is queried about every record."""
         self._check()
+        check_checkpoints(settings.attacks, 1, "a given model has one checkpoint; audit a population instead")
         records = self.records
         names = stored_signals(settings, self.task)
         # References must be trained on as many records; with units, on as many of these.
@@ -202,6 +203,11 @@ class GivenTarget:
         if isinstance(self.model, FineTuned) and not self.records.is_text:
             raise InputError(
                 f"folder={str(self.model.folder)!r} is a language model, and {self.records.name} is not text"
+            )
+        if isinstance(self.recipe, Recipe) and self.recipe.evaluated_epochs != (self.recipe.epochs,):
+            raise InputError(
+                f"training.checkpoints={list(self.recipe.checkpoints)} would do nothing: a given model is "
+                "compared with references at the end of their training; leave checkpoints out"
             )
         if self.is_member.shape != (n_records,) or self.is_member.all() or not self.is_member.any():
             raise InputError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from leakscope.attacks.base import Attack
+from leakscope.attacks.base import Attack, check_checkpoints
 from leakscope.attacks.registry import PER_RECORD, default_attacks
 from leakscope.audits.settings import (
     DEFAULT_FPR_BUDGETS,
@@ -85,6 +86,7 @@ class TrainedPopulation:
         """Checks records, recipe, design, signals and device."""
         canaries, records = settings.canaries, self.records
         self._check_claim(settings)
+        check_recipe_checkpoints(settings.attacks, self.recipe)
         if canaries is not None:
             records = canaries_apart(canaries.planted(records, settings.seed), settings.unit)
         units = units_of(records, settings.unit)
@@ -132,6 +134,15 @@ class TrainedPopulation:
                 "claim: it is about one record, and a duplicated canary counts as several; plant canaries of "
                 "another kind"
             )
+
+
+def check_recipe_checkpoints(attacks: Sequence[Attack], recipe: AnyRecipe) -> None:
+    """Raises InputError where an attack reads several checkpoints, and the recipe's models have one."""
+    if isinstance(recipe, Recipe):
+        why = f"the models have one checkpoint, epoch {recipe.evaluated_epochs[-1]} of {recipe.epochs}; name "
+        check_checkpoints(attacks, len(recipe.evaluated_epochs), why + "several by training.checkpoints")
+    else:
+        check_checkpoints(attacks, 1, "only networks have several checkpoints; audit a network")
 
 
 def training_request(

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
-from leakscope.attacks.base import Attack, Audit, References
+from leakscope.attacks.base import Attack, Audit, References, check_checkpoints
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import evaluation_config, stored_signals
 from leakscope.audits.rows import models_per_block, signals_of, write_rows
@@ -119,6 +119,9 @@ class SavedPredictions:
                 f"attacks={lacking}: need the outputs of reference models; add "
                 f"reference_{predictions.kind} and reference_members, or choose from {alone}"
             )
+        check_checkpoints(
+            settings.attacks, 1, "saved predictions have one checkpoint; audit a population instead"
+        )
         if settings.claim is not None and predictions.reference_in_mask is not None:
             check_references(predictions.reference_in_mask, members)
         units = units_of(_rows(predictions), settings.unit)

@@ -6,6 +6,7 @@ import errno
 import io
 import sys
 import traceback
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +30,15 @@ from leakscope.cli import (
 )
 from leakscope.cli.app import App
 from leakscope.disk.memory import collect_rarely
-from leakscope.errors import ExitCode, InputError, LeakscopeError, first_line, missing_extra, printable
+from leakscope.errors import (
+    ExitCode,
+    InputError,
+    LeakscopeError,
+    StorageError,
+    first_line,
+    missing_extra,
+    printable,
+)
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
 _LEAST_ADDRESS_SPACE = 2_000_000_000
@@ -87,13 +96,32 @@ def _root(
 
 
 class _Unread(io.FileIO):
-    """A standard stream whose reader may leave, as `| head` does: the run and its exit code are the same."""
+    """A standard stream whose reader may leave, as `| head` does: the run and its exit code are the same.
+
+    A stream that cannot be written ends the command with one line: what a pipeline reads would be incomplete.
+    """
+
+    is_lost = False
 
     def write(self, content: Any) -> int:
+        if self.is_lost:  # Python flushes what is left when it ends, and must not fail again
+            return len(content)
         try:
             return super().write(content) or 0
         except BrokenPipeError:
             return len(content)
+        except OSError as error:
+            self.is_lost = True
+            name = "standard output" if self.fileno() == 1 else "standard error"
+            raise StorageError(
+                f"{name} cannot be written ({error.strerror}); free space there, or redirect it elsewhere"
+            ) from error
+
+
+def _flush() -> None:
+    """Writes what is left on standard output while an error still becomes an exit code."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _outlive_readers() -> None:
@@ -139,9 +167,13 @@ def main() -> None:
     try:
         _require_address_space()
         with collect_rarely():
-            app()
+            try:
+                app()
+            finally:
+                _flush()
     except LeakscopeError as error:
-        print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        with suppress(StorageError):  # standard error may be what cannot be written
+            print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(error.exit_code)
     except ModuleNotFoundError as error:
         if not missing_extra(error.name):

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from leakscope.code_identity.opaque import HIDDEN_MODULES, is_opaque, name_of_opaque, opaque_names
 from leakscope.code_identity.origin import NOT_INSTALLED, OURS, PYTHON, origin_of
 from leakscope.code_identity.shapes import (
     ModuleByName,
@@ -68,20 +69,10 @@ _BY_NAME = (
     BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
     ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
-_OPAQUE = frozenset(
-    {"builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__", "importlib.import_module",
-     "importlib.reload", "pkgutil.resolve_name", "pydoc.locate", "gc.get_objects", "gc.get_referrers"}
-)  # fmt: skip
-"""Functions that run any code or give any object, by module and name."""
-_OPAQUE_NAMES = frozenset(
-    {"import_module", "spec_from_file_location", "run_path", "run_module", "system", "popen", "Popen",
-     "__globals__", "f_globals"}
-)  # fmt: skip
 _WITHOUT_VALUE = (
     type(threading.Lock()), type(threading.RLock()), threading.local, SimpleQueue, IOBase,
 )  # fmt: skip
 """Objects that cannot be copied and hold nothing that a module computed: data files do not count."""
-_OTHER_PROGRAMS = frozenset({"subprocess", "ctypes", "runpy"})
 _NOT_OF_A_CLASS = frozenset(
     {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__abstractmethods__",
      "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"}
@@ -263,20 +254,20 @@ class _Walk:
     def _note_opaque(self, value: FunctionType, where: str, is_whole: bool) -> None:
         """Notes that a function runs code which cannot be seen."""
         loaded = list(loaded_by(value))
-        opaque = {_plain_path(used).rpartition(".")[2] for used in loaded if _plain_path(used) in _OPAQUE}
+        opaque = {name_of_opaque(used) for used in loaded if is_opaque(used)}
         opaque |= {"sys.modules"} if any(used is sys.modules for used in loaded) else set()
         opaque |= {"globals"} if not is_whole and _uses_globals(value) else set()
-        imported = {name.partition(".")[0] for name in imported_names(value.__code__, _package_of(value))}
-        for name in opaque | _OPAQUE_NAMES & set(names_in(value.__code__)) | _OTHER_PROGRAMS & imported:
+        imported = imported_names(value.__code__, _package_of(value))
+        for name in opaque | opaque_names(names_in(value.__code__), imported):
             self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
 
     def _note_opaque_value(self, value: Any, where: str) -> None:
         """The same for a function of another's that is kept as a value, under whatever name."""
-        if _plain_path(value) in _OPAQUE:
-            self.unknown.add(f"{where} is {value.__qualname__}, and what that runs cannot be seen")
+        if is_opaque(value):
+            self.unknown.add(f"{where} is {name_of_opaque(value)}, and what that runs cannot be seen")
 
     def _note_programs(self, module: str, where: str) -> None:
-        if module.partition(".")[0] in _OTHER_PROGRAMS:
+        if module.partition(".")[0] in HIDDEN_MODULES:
             self.unknown.add(f"{where} is of {module}, and what that runs cannot be seen")
 
     def _named(self, value: Any, where: str) -> Shape:
@@ -312,6 +303,7 @@ class _Walk:
         is_whole = self.module(module)
         if not self._is_users(module):
             self._note_programs(module, where)
+            self._note_opaque_value(value, where)
             return Shape(name)
         attributes = [
             (key, attribute(inner))
@@ -351,13 +343,6 @@ def _package_of(value: FunctionType) -> str:
 
 def _uses_globals(value: FunctionType) -> bool:
     return any(used is builtins.globals for used in loaded_by(value))
-
-
-def _plain_path(value: Any) -> str:
-    """ "module.name" of a function; empty for anything else."""
-    if not isinstance(value, FunctionType | BuiltinFunctionType):
-        return ""
-    return f"{value.__module__}.{value.__qualname__}"
 
 
 def _value_in_context(variable: ContextVar[Any]) -> Any:

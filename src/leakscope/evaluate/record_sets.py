@@ -26,7 +26,8 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import evict_pages
 from leakscope.evaluate.figure import UNDEFINED, figure_with_intervals
 from leakscope.evaluate.results import Figure, SetFigures, SetTpr
-from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicate, Replicates
+from leakscope.evaluate.uncertainty import Replicate, Replicates
+from leakscope.stats.estimate import why_few_records
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import (
     agreement_of_halves,
@@ -40,9 +41,6 @@ from leakscope.stats.parts import (
 )
 from leakscope.stats.roc import why_unresolvable
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
-
-FEWEST_RECORDS = FEWEST_PER_SIDE
-"""A set of fewer records is not measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +63,7 @@ class RecordSet:
     @property
     def why_not(self) -> str | None:
         """Why nothing is measured on the set; None where it is."""
-        if self.reason is not None or self.n_records >= FEWEST_RECORDS:
-            return self.reason
-        records = "record is" if self.n_records == 1 else "records are"
-        return f"{self.n_records} {records} too few to measure; it takes at least {FEWEST_RECORDS}"
+        return why_few_records(self.n_records) if self.reason is None else self.reason
 
 
 class Pairs(NamedTuple):

@@ -284,10 +284,19 @@ def leakage_sentences(results: AuditResults) -> list[str]:
     noun = results.config.noun
     what = "An output" if noun == RECORD else f"The mean output on the records of one {noun.one}"
     membership = noun.say("a record's membership")
+    if not bits.has_interval:  # the figure may be near 0 where an attack finds members with ease
+        what = what[0].lower() + what[1:]
+        return [
+            f"{_whose_bits(results)}How much {what} reveals about {membership}: {results.leakage.reason}."
+        ]
+    most = f"The most exposed {most_exposed.share:.0%} of {noun.many} reveal"
+    highest = f"{most} {max(most_exposed.value or 0, 0):.2f} bits."
+    if most_exposed.reason is not None:
+        highest = f"How much the most exposed {most_exposed.share:.0%} reveal is not measurable: "
+        highest += f"{noun.say(most_exposed.reason)}."
     return [
         f"{_whose_bits(results)}{what} reveals {max(bits.value or 0, 0):.3f} bits about {membership} on "
-        f"average ({_bits_interval(results)}; 1 bit is certainty). The most exposed "
-        f"{most_exposed.share:.0%} of {noun.many} reveal {max(most_exposed.value or 0, 0):.2f} bits."
+        f"average ({_bits_interval(results)}; 1 bit is certainty). {highest}"
     ]
 
 
@@ -336,8 +345,6 @@ def limitations(results: AuditResults) -> list[str]:
 
 def _bits_interval(results: AuditResults) -> str:
     bits, noun = results.leakage.checkpoints[-1].bits, results.config.noun
-    if None in (bits.low, bits.high, bits.these_low, bits.these_high):
-        return results.leakage.reason or "no interval: too few models"
     low, high, these_low, these_high = (
         f"{max(end or 0, 0):.3f}" for end in (bits.low, bits.high, bits.these_low, bits.these_high)
     )

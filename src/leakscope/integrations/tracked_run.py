@@ -112,7 +112,7 @@ def _figures(results: AuditResults, is_private: bool) -> Iterator[tuple[str, flo
     if results.exposed is not None:
         yield "exposed_records", results.exposed.records
         yield "exposed_share", results.exposed.share
-    if results.leakage.checkpoints:
+    if results.leakage.checkpoints and results.leakage.checkpoints[-1].bits.has_interval:
         yield from _ends("bits", results.leakage.checkpoints[-1].bits)
     yield "epsilon_lower_bound", strongest.epsilon.general.value
     yield from _fit(results)

@@ -179,8 +179,13 @@ def measures(fitted: Moderated) -> FloatArray:
 
 def most_exposed_mean(bits: FloatArray) -> float:
     """Mean over the 1% of records (at least one) with the most bits."""
-    n = max(round(MOST_EXPOSED_SHARE * len(bits)), 1)
+    n = n_most_exposed(len(bits))
     return float(np.partition(bits, -n)[-n:].mean())
+
+
+def n_most_exposed(n_records: int) -> int:
+    """How many records are the most exposed 1% (at least one)."""
+    return max(round(MOST_EXPOSED_SHARE * n_records), 1)
 
 
 class _Sample(NamedTuple):
@@ -285,7 +290,7 @@ def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -
 def _why_no_interval(n_models: int) -> str:
     if n_models >= _LEAST_FOR_INTERVAL:
         return ""
-    return f"{n_models} models are too few for an interval, which takes at least {_LEAST_FOR_INTERVAL}"
+    return f"not resolvable with {n_models} models, it takes at least {_LEAST_FOR_INTERVAL}"
 
 
 def _n_not_finite(values: AnyArray) -> int:

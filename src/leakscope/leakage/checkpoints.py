@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_record
-from leakscope.stats.estimate import TwoEstimates
+from leakscope.leakage.bits import MOST_EXPOSED_SHARE, RecordBits, bits_per_record, n_most_exposed
+from leakscope.stats.estimate import TwoEstimates, why_few_records
 from leakscope.types import Design, Prose, Signals
 
 LEAKAGE_SIGNALS = ("log_odds", "scaled_residual")
@@ -19,9 +19,11 @@ class MostExposed(TwoEstimates):
 
     Attributes:
         share: share of the records that count as most exposed.
+        reason: why they are not measured; None where they are.
     """
 
     share: float
+    reason: Prose | None
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ class LeakageFigures:
     Attributes:
         signal: the signal measured; None: the bank stores none that can be.
         unit: unit of the information measures.
-        reason: why leakage or its interval is undefined; None where both are defined.
+        reason: why leakage is undefined, or its figures are not resolvable and have no interval; None where
+            they have one.
         checkpoints: one entry per checkpoint.
     """
 
@@ -100,5 +103,7 @@ def _undefined(reason: str) -> BankLeakage:
 
 
 def _checkpoint(epoch: int, leakage: RecordBits) -> CheckpointLeakage:
-    most_exposed = MostExposed(**vars(leakage.most_exposed), share=MOST_EXPOSED_SHARE)
+    reason = why_few_records(n_most_exposed(len(leakage.bits)))
+    figure = TwoEstimates(None, None, None, None, None) if reason else leakage.most_exposed
+    most_exposed = MostExposed(**vars(figure), share=MOST_EXPOSED_SHARE, reason=reason)
     return CheckpointLeakage(epoch, **leakage.means, most_exposed=most_exposed, floor=leakage.floor)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,7 @@ from leakscope.report.words import words_in
 PAGE, MARKDOWN = "report.html", "report.md"
 REDACTED_PAGE = "report-redacted.html"
 Tone = Literal["good", "bad", "plain"]
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,12 @@ class Page:
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def render(self) -> str:
-        """The whole page as text."""
+        """The whole page as text, without control characters, which a terminal would obey."""
         code = [asset(name) for name in ("page.js", "words.js", "charts.js", *self.scripts)]
         shown = [section.rounded() if self.redacted else section for section in self.sections]
         bodies = [section.html() for section in shown]
         notes = [section.note for section in self.sections]
-        return template(
+        page = template(
             "page.html.j2",
             page=self,
             facts=[*self.facts, *self.provenance],
@@ -177,6 +179,7 @@ class Page:
             plotly=pack_plotly().result(),
             policy=_policy([*code, _plotly()]),
         )
+        return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", page)
 
 
 def pages_to_write(folder: Path, wanted: Disclosure = DEFAULT_DISCLOSURE) -> tuple[Disclosure, ...]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+FEWEST_RECORDS = 10
+"""Figures of a set of fewer records are not measured."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,11 @@ class Estimate:
     low: float | None
     high: float | None
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends are known."""
+        return all(end is not None and math.isfinite(end) for end in (self.low, self.high))
+
 
 @dataclass(frozen=True)
 class TwoEstimates(Estimate):
@@ -32,3 +41,11 @@ class TwoEstimates(Estimate):
 
     these_low: float | None
     these_high: float | None
+
+
+def why_few_records(n_records: int) -> str | None:
+    """Why nothing is measured on a set of this many records; None where it is."""
+    if n_records >= FEWEST_RECORDS:
+        return None
+    records = "record is" if n_records == 1 else "records are"
+    return f"{n_records} {records} too few to measure; it takes at least {FEWEST_RECORDS}"

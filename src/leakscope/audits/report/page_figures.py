@@ -48,6 +48,7 @@ _SHOWN_RATES = (0.001, 0.01, 0.1, 0.5)
 _START_PRIOR = 0.1
 _BINS = 80
 _TAIL = 0.02
+_SHARED = 20  # scores that are equal, and then tell nothing about one record
 _SAMPLED = 2_000_000  # scores that set the range of the histogram
 
 
@@ -240,14 +241,17 @@ def bits_section(results: AuditResults) -> Section:
     if not leakage.checkpoints or leakage.checkpoints[-1].bits.value is None:
         reason = leakage.reason or "the bank has no checkpoint"
         return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
+    if not leakage.checkpoints[-1].bits.has_interval:
+        return Section("bits", "Bits", [Absent(f"Bits of membership per record: {leakage.reason}.")])
     rows = [
         [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.total_variation))]
         for at in leakage.checkpoints
     ]
     head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
-    numbers: Body = [Table(head, rows), *([f"No interval: {leakage.reason}."] if leakage.reason else [])]
+    few = leakage.checkpoints[-1].most_exposed.reason
+    numbers: Body = [Table(head, rows), *([f"Most exposed 1%: {few}."] if few else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
-    body: Body = [*numbers, Absent(one_checkpoint)]
+    body: Body = [*numbers, *([] if results.is_of_one_model else [Absent(one_checkpoint)])]
     if len(leakage.checkpoints) > 1:
         body = [_bits_chart(leakage.checkpoints, results.config.noun.say), *numbers]
     say = results.config.noun.say
@@ -271,13 +275,14 @@ def bits_section(results: AuditResults) -> Section:
 def _bits_chart(checkpoints: Sequence[CheckpointLeakage], say: Callable[[str], str]) -> Chart:
     series: dict[str, list[Estimate]] = {
         say("mean over records"): [at.bits for at in checkpoints],
-        "most exposed 1%": [at.most_exposed for at in checkpoints],
+        "most exposed 1%": [at.most_exposed for at in checkpoints if at.most_exposed.reason is None],
     }
     epochs = [at.epoch for at in checkpoints]
     traces = [
         line(epochs, [e.value for e in estimates], name, colour(k), mode="lines+markers",
              error_y=_intervals(estimates, k))
         for k, (name, estimates) in enumerate(series.items())
+        if estimates
     ]  # fmt: skip
     layout = {"xaxis": axis("epoch"), "yaxis": axis("bits of membership")}
     alt = "Bits of membership that an output reveals, over training."
@@ -340,11 +345,13 @@ def _histogram(label: str, values: FloatArray, in_mask: BoolArray, is_visible: b
 
 
 def _edges(values: FloatArray) -> FloatArray:
-    """Edges of the bins, from a sample of the scores."""
+    """Edges of the bins, from a sample of the scores; the lowest and highest score are single records'."""
     sample = np.array(values[:, :: max(1, values.size // _SAMPLED)])
     evict_pages(values)
-    low, high = np.quantile(sample, [_TAIL, 1 - _TAIL])
-    if not np.isfinite([low, high]).all() or low == high:
-        finite = sample[np.isfinite(sample)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    finite = sample[np.isfinite(sample)]
+    low, high = np.quantile(finite, [_TAIL, 1 - _TAIL]) if finite.size else (0.0, 1.0)
+    if low == high:  # nearly all scores are the same: the others count where many share one
+        scores, counts = np.unique(finite, return_counts=True)
+        shared = scores[counts >= _SHARED]
+        low, high = (shared[0], shared[-1]) if len(shared) else (low, high)
     return np.linspace(low, high if high > low else low + 1, _BINS + 1)

@@ -100,7 +100,8 @@ def _comparison(
 
     if config_file is not None:
         subject = subject_of_file(config_file, data_dir)
-        return comparison_of(subject, defences, **(settings | ({"models": models} if models else {})))
+        settings |= {"config_file": config_file.name, **({"models": models} if models else {})}
+        return comparison_of(subject, defences, **settings)
     chosen = preset_named(preset)
     settings |= {"models": models or chosen.models, "preset": preset}
     return comparison_of(subject_of(chosen, data_dir), defences or chosen.defences, **settings)

@@ -78,6 +78,7 @@ class DefencesConfig:
         seed: all randomness derives from it.
         utility: what a defence may cost: accuracy, or R² of a regression.
         preset: name of the preset; empty for records of your own.
+        config_file: name of the config file of the models; empty where none was given.
     """
 
     subject: str
@@ -90,6 +91,7 @@ class DefencesConfig:
     seed: int = 0
     utility: UtilityName = "accuracy"
     preset: str = ""
+    config_file: str = ""
 
     def __post_init__(self) -> None:
         if self.models < FEWEST_MODELS or self.models % 2:

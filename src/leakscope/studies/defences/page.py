@@ -9,10 +9,10 @@ from leakscope.evaluate.utility import Utility, capitalized, utility_named
 from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Raw, body_html
 from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label
 from leakscope.report.page import Page, Section
-from leakscope.report.study_page import Command, conventions, folder_facts, options, reproduce
+from leakscope.report.study_page import NO_COMMAND, Command, conventions, folder_facts, options, reproduce
 from leakscope.report.templates import template
 from leakscope.studies.defences import sentences
-from leakscope.studies.defences.config import NONE, chosen_defences, preset_named
+from leakscope.studies.defences.config import NONE, DefencesConfig, chosen_defences, preset_named
 from leakscope.studies.defences.results import DefencesResults, SettingResults
 
 _SYMBOLS = ("circle", "diamond", "circle-open")
@@ -71,22 +71,31 @@ def page(results: DefencesResults, folder: Path, redacted: bool = False) -> Page
 def command(results: DefencesResults) -> Command:
     """The command that repeats the comparison; empty where it was started from Python."""
     config = results.config
-    if not config.preset:
-        return Command(())
-    preset, canaries = preset_named(config.preset), config.canaries
+    if config.preset:
+        preset = preset_named(config.preset)
+        models, defences, of = preset.models, preset.defences, ("--preset", config.preset)
+    elif config.config_file:
+        models, defences, of = DefencesConfig.models, (), ("--config", config.config_file)
+    else:
+        return NO_COMMAND
+    tried = [setting.label for setting in config.settings[1:]] + [one.label for one in config.inapplicable]
+    is_usual = sorted(tried) == sorted(defence.label for defence in chosen_defences(defences))
+    named = () if is_usual else (word for label in tried for word in ("--defence", label))
+    changes = options(_changes(config, models))
+    return Command(("leakscope", "study", "defences", *of, *changes, *named, "--out", "runs/again"))
+
+
+def _changes(config: DefencesConfig, usual_models: int) -> dict[str, object]:
+    """Options of the command that differ from their defaults."""
+    canaries = config.canaries
     given: dict[str, object] = {"models": config.models, "seed": config.seed, "fpr": config.fpr}
     given |= (
         {"canaries": "none"}
         if canaries is None
         else {"canaries": canaries.kind, "canary_share": canaries.share}
     )
-    usual = {"models": preset.models, "seed": 0, "fpr": 0.01, "canaries": "mislabelled", "canary_share": 0.05}
-    changes = {name: value for name, value in given.items() if value != usual[name]}
-    tried = [setting.label for setting in config.settings[1:]] + [one.label for one in config.inapplicable]
-    is_usual = sorted(tried) == sorted(defence.label for defence in chosen_defences(preset.defences))
-    named = () if is_usual else (word for label in tried for word in ("--defence", label))
-    start = ("leakscope", "study", "defences", "--preset", config.preset)
-    return Command((*start, *options(changes), *named, "--out", "runs/again"))
+    usual = {"models": usual_models, "seed": 0, "fpr": 0.01, "canaries": "mislabelled", "canary_share": 0.05}
+    return {name: value for name, value in given.items() if value != usual[name]}
 
 
 def _frontier(results: DefencesResults) -> Body:

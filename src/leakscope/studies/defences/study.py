@@ -16,6 +16,7 @@ import numpy as np
 
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
+from leakscope.audits.population import check_recipe_checkpoints
 from leakscope.bank.bank import Bank
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import locked_run_folder, stored_array
@@ -128,6 +129,8 @@ def comparison_of(
             continue
         protected.append(_protected(defence, protected[0]))
         tried.append(_tried(defence, protected[0], protected[-1]))
+    for one in protected:
+        check_recipe_checkpoints(resolve_all(config.attacks), one.recipe)
     config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
     design = make_design("balanced", config.models, len(records), config.seed)
     again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)

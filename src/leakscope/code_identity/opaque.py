@@ -1,0 +1,88 @@
+"""Functions that run code which no walk over a user's objects can see.
+
+They start another program, run text or a file as Python, load a module that is not imported by name, or make
+code of bytes. What `pickle`, `joblib` and `torch.load` read counts as data, as any file that a training
+function reads does: they are how people store arrays and weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+_PROGRAMS_OF_OS = frozenset(
+    {"system", "popen", "startfile", "posix_spawn", "posix_spawnp",
+     "execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe",
+     "spawnl", "spawnle", "spawnlp", "spawnlpe", "spawnv", "spawnve", "spawnvp", "spawnvpe"}
+)  # fmt: skip
+_PROGRAMS_OF_ASYNCIO = frozenset({"create_subprocess_exec", "create_subprocess_shell"})
+_LOADERS = frozenset({"SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader"})
+_MACHINERY = frozenset({"spec_from_file_location", "spec_from_loader", "module_from_spec"})
+_ANYWHERE = frozenset(
+    {*_PROGRAMS_OF_OS, *_PROGRAMS_OF_ASYNCIO, *_LOADERS, *_MACHINERY, "import_module", "load_module",
+     "exec_module", "subprocess_exec", "subprocess_shell", "run_path", "run_module", "Popen", "__globals__",
+     "f_globals"}
+)  # fmt: skip
+"""Names that say enough wherever they are used, as of `loader.exec_module`."""
+_PATHS = frozenset(
+    {"builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__", "importlib.import_module",
+     "importlib.__import__", "importlib._bootstrap.__import__", "importlib.reload", "pkgutil.resolve_name",
+     "pydoc.locate", "pydoc.importfile", "gc.get_objects", "gc.get_referrers",
+     "torch.jit.load", "torch.jit._serialization.load", "torch.export.load",
+     "torch.package.PackageImporter", "torch.package.package_importer.PackageImporter",
+     *(f"{module}.{name}" for module in ("os", "posix", "nt") for name in _PROGRAMS_OF_OS),
+     *(f"asyncio.subprocess.{name}" for name in _PROGRAMS_OF_ASYNCIO),
+     *(f"{module}.{name}" for module in ("importlib.machinery", "_frozen_importlib_external")
+       for name in _LOADERS),
+     *(f"{module}.{name}" for module in ("_frozen_importlib", "_frozen_importlib_external")
+       for name in _MACHINERY)}
+)  # fmt: skip
+"""Functions and classes by their module and name, under whatever name they are used."""
+HIDDEN_MODULES = frozenset(
+    {"subprocess", "_posixsubprocess", "pty", "ctypes", "runpy", "imp", "zipimport", "marshal", "cloudpickle",
+     "dill"}
+)  # fmt: skip
+"""Modules that are there to run other programs, or to make code of files and bytes."""
+
+
+def is_opaque(value: Any) -> bool:
+    """Whether this function or class, under whatever name, runs code that cannot be seen."""
+    return isinstance(value, FunctionType | BuiltinFunctionType | type) and _path(value) in _PATHS
+
+
+def name_of_opaque(value: Any) -> str:
+    """How a message names such a function: by its path where the name alone says little."""
+    return _short(_path(value))
+
+
+def opaque_names(names: Iterable[str], imported: Iterable[str]) -> set[str]:
+    """What code uses that cannot be seen.
+
+    Args:
+        names: of globals, attributes and modules in the code.
+        imported: full names of the modules that it imports when it runs, and of what it takes from them.
+    """
+    used, modules = set(names), set(imported)
+    hidden = HIDDEN_MODULES & {name.partition(".")[0] for name in modules}
+    return {*_ANYWHERE & used, *hidden} | {
+        _short(path) for path in _PATHS if _is_imported(path, modules, used)
+    }
+
+
+def _is_imported(path: str, modules: set[str], names: set[str]) -> bool:
+    """Whether "a.b.c" is imported where it is used, as a whole or as a module and the names after it."""
+    parts = path.split(".")
+    return any(
+        ".".join(parts[:length]) in modules and names.issuperset(parts[length:])
+        for length in range(1, len(parts) + 1)
+    )
+
+
+def _short(path: str) -> str:
+    name = path.rpartition(".")[2]
+    return name if name in _ANYWHERE else path.removeprefix("builtins.")
+
+
+def _path(value: FunctionType | BuiltinFunctionType | type) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
