@@ -65,6 +65,23 @@ def make_design(
     return Design(draw(n_models, n_records, rng, _possible_share(member_share, n_models)))
 
 
+def single_part(n_records: int, seed: int, member_share: float, units: IntArray | None = None) -> Design:
+    """One random part of the records, of this share; for the only reference of a given model.
+
+    Args:
+        n_records: number of columns.
+        seed: run seed.
+        member_share: share of the records, or of the units.
+        units: int64 (records,), the unit of each record; None: every record is a unit.
+    """
+    if units is not None:
+        of_units = single_part(int(units.max()) + 1, seed, member_share)
+        return Design(of_units.in_mask[:, units], units=units)
+    n_members = min(max(round(member_share * n_records), 1), n_records - 1)
+    order = generator(seed, 0, Purpose.DESIGN).permutation(n_records)
+    return Design((order < n_members)[None])
+
+
 def number_units(names: npt.NDArray[np.str_]) -> IntArray:
     """The unit of each record, numbered in the order of their first records; int64 (records,)."""
     _, first, codes = np.unique(names, return_index=True, return_inverse=True)

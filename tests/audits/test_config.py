@@ -154,7 +154,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
             batch_size = 2.5
             optimizer = "magic"
             [population]
-            models = 1
+            models = 0
             design = "random"
             seed = -1
             [attacks]
@@ -172,7 +172,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         "training.batch_size=2.5",
         "training.optimizer='magic': should be 'sgd', 'adam' or 'adamw'",
         "population.design='random': should be 'balanced', 'bernoulli' or 'pairs'",
-        "models=1: must be at least 2",
+        "models=0: must be at least 2",
         "seed=-1: must be 0 or more",
         "fpr=[-0.1]: must be rates above 0",
     ):

@@ -22,6 +22,7 @@ from leakscope.audits.settings import AuditSettings
 from leakscope.data.digits import digits
 from leakscope.disclosure import Disclosure
 from leakscope.errors import InputError
+from leakscope.evaluate.gate import FEWEST_REFERENCES, Gate
 from leakscope.models.registry import build
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
 from leakscope.runs.kinds import rebuild_report
@@ -340,3 +341,31 @@ def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path: Path, target
     for path in (tmp_path / "nowhere.txt", tmp_path, tmp_path / "binary.txt"):
         with pytest.raises(InputError, match=r"cannot be read.*one id per line"):
             read_members(path, target.records)
+
+
+@pytest.mark.parametrize(("models", "outcome"), [(1, "inconclusive"), (2, "inconclusive"), (8, "passed")])
+def test_a_gate_does_not_pass_with_few_references(
+    target: Target, tmp_path: Path, models: int, outcome: str
+) -> None:
+    verdict = target.audit(tmp_path, models=models, gate=Gate(max_auc=1.0), fpr=(0.1,))
+    assert verdict.outcome == outcome
+    assert ("too few to show that a model is within a limit" in str(verdict)) == (outcome != "passed")
+    assert ("can show that a model leaks, and not that it does not" in str(verdict)) == (models < 8)
+    design = np.load(tmp_path / "references" / "design.npy")
+    assert design.shape[0] == models
+    # A single reference is trained on as many records as the target; a balanced design on halves of the rest.
+    assert abs(design.sum(axis=1) - target.is_member.sum()).max() <= 1
+    assert verify_run(tmp_path).problems == []
+
+
+def test_a_broken_limit_fails_with_one_reference(target: Target, tmp_path: Path) -> None:
+    verdict = target.audit(tmp_path, models=1, gate=Gate(max_auc=0.3))
+    assert verdict.outcome == "failed"
+
+
+def test_the_plan_says_that_a_gate_cannot_pass_with_few_references(target: Target) -> None:
+    source = leakscope.GivenTarget(target.records, target.weights, target.is_member, RECIPE)
+    gate = Gate(max_auc=0.9)
+    for models in (2, FEWEST_REFERENCES):
+        planned = plan_audit(AuditSettings(models=models, device="cpu", gate=gate), source)
+        assert any("too few" in limit for limit in planned.undecidable) == (models < FEWEST_REFERENCES)

@@ -61,7 +61,9 @@ def test_one_model_alone_is_judged_by_what_needs_no_other(tmp_path: Path) -> Non
     assert [group.group for group in figures.groups["town"]] == ["a", "b"]
     assert verdict.summary()[1] == (
         "One model was audited by its outputs on 400 records (saved), "
-        f"{given.is_member.sum()} of them members of its training set, without reference models."
+        f"{given.is_member.sum()} of them members of its training set, without reference models. "
+        "This is the weakest kind of audit: attacks that compare a model with reference models detect more. "
+        "It can show that a model leaks, and not that it does not."
     )
     assert "random half" not in str(verdict)
     assert verify_run(tmp_path).problems == []
@@ -156,6 +158,13 @@ def test_references_trained_on_no_record_get_the_attacks_that_need_no_more(tmp_p
     assert list(verdict.results.attacks) == defaults
     assert verdict.results.attacks["calibrated"].auc.low > 0.6
     assert verdict.results.attacks["eb_lira(online=false)"].auc.low > 0.6
+
+
+def test_a_gate_does_not_pass_without_reference_models(tmp_path: Path) -> None:
+    """Not even where the attacks that need none find nothing: stronger ones may."""
+    verdict = leakscope.audit(SavedPredictions(saved()), out=tmp_path, gate=Gate(max_auc=1.0), fpr=(0.1,))
+    assert verdict.outcome == "inconclusive" and verdict.exit_code == 4
+    assert "an audit without reference models is too weak to show that a model is within" in str(verdict)
 
 
 def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -> None:

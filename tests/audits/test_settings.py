@@ -104,9 +104,13 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
         lambda: leakscope.audit(records(), RECIPE, engine="Ray"),
         "engine='Ray': choose one of local, ray",
     ),
+    "one model": (
+        lambda: leakscope.audit(records(), RECIPE, models=1),
+        "models=1: a balanced design needs at least 2 models",
+    ),
     "several at once": (
-        lambda: leakscope.audit(records(), RECIPE, models=1, seed=-1, fpr=[7]),
-        "models=1: must be at least 2; seed=-1: must be 0 or more; fpr=[7]: must be rates",
+        lambda: leakscope.audit(records(), RECIPE, models=0, seed=-1, fpr=[7]),
+        "(docs/predictions.md); seed=-1: must be 0 or more; fpr=[7]: must be rates",
     ),
 }  # fmt: skip
 

@@ -15,7 +15,7 @@ from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.audits.given import REFERENCES
 from leakscope.audits.predictions import SavedPredictions
 from leakscope.data.predictions import Predictions
-from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.gate import FEWEST_REFERENCES, Gate
 from leakscope.recipe import EstimatorRecipe
 from leakscope.types import Records
 from tests.cli.command import run_command
@@ -117,7 +117,10 @@ def test_wrong_references_are_named_and_nothing_is_concluded(
 def test_right_references_leave_the_gate_decided(tmp_path: Path, n: int) -> None:
     verdict = judged(tmp_path, saved(LEAKING, "nothing", n), Gate(max_auc=0.99, max_advantage=0.0))
     assert (failed_checks(verdict), verdict.outcome) == (set(), "failed")
-    assert [limit.outcome for limit in verdict.results.gate.limits] == ["passed", "failed"]
+    assert [limit.outcome for limit in verdict.results.gate.limits] == [
+        "passed" if n >= FEWEST_REFERENCES else "inconclusive",
+        "failed",
+    ]
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

@@ -16,7 +16,7 @@ import leakscope
 from leakscope.compare.compare import Comparison, compare
 from leakscope.compare.records import _change, _Exposure
 from leakscope.compare.results import LeakageDifference, LeftOut, RunComparison
-from leakscope.compare.tables import figure_name
+from leakscope.compare.tables import figure_name, leakage_table
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.runs.verification import verify_run
 from leakscope.stats.differences import record_change_p_values
@@ -80,6 +80,7 @@ def test_other_randomness_alone_is_no_difference(audits: Path, tmp_path: Path, o
     assert run.is_paired == (other == "again")
     assert "No change in accuracy on non-members was detected" in str(comparison)
     assert changes(run) <= 0.05 * N_RECORDS
+    assert "95% interval (these records, other models)" in leakage_table(run).head
 
 
 def test_a_copy_of_a_run_differs_by_exactly_nothing(audits: Path, tmp_path: Path) -> None:

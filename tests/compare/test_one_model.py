@@ -10,6 +10,7 @@ import pytest
 
 import leakscope
 from leakscope.compare.compare import compare
+from leakscope.compare.tables import leakage_table
 from leakscope.data.predictions import Predictions
 from leakscope.runs.verification import verify_run
 from tests.audits.test_predictions import saved
@@ -40,6 +41,7 @@ def test_a_model_does_not_differ_from_itself(tmp_path: Path) -> None:
     (run,) = compare(runs, tmp_path / "out").results.comparisons
     assert run.outcome == "no difference"
     assert {figure.difference for figure in run.leakage} == {0.0}
+    assert "95% interval (these models, other records)" in leakage_table(run).head
 
 
 def test_a_group_that_is_too_small_has_no_difference(tmp_path: Path) -> None:

@@ -190,3 +190,19 @@ def test_the_wider_interval_counts_unless_the_gate_says_otherwise() -> None:
     assert "no interval for these records" in alone.limits[0].sentence
     with pytest.raises(InputError, match='choose "like these" or "these"'):
         Gate(max_auc=0.6, records="mine")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("n_references", "subject"), [
+    (0, "an audit without reference models is too weak"),
+    (1, "1 reference model is too few"),
+    (7, "7 reference models are too few"),
+])  # fmt: skip
+def test_few_references_show_no_compliance_and_still_break_a_limit(n_references: int, subject: str) -> None:
+    weak, strong = figures(0.52, 0.02, 0.02, 0.1), figures(0.8, 0.05, 0.4, 2.0)
+    gate = Gate(max_auc=0.7)
+    (limit,) = judge_gate(gate, {"loss": weak}, None, n_references=n_references).limits
+    assert limit.outcome == "inconclusive" and limit.bound is not None
+    assert subject in limit.sentence and "train at least 8" in limit.sentence
+    assert judge_gate(gate, {"loss": strong}, None, n_references=n_references).outcome == "failed"
+    for enough in (8, 64, None):
+        assert judge_gate(gate, {"loss": weak}, None, n_references=enough).outcome == "passed"

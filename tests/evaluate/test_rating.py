@@ -131,6 +131,25 @@ def test_nothing_found_says_what_could_have_been_missed(audits: dict[float, Audi
     )
 
 
+@pytest.mark.parametrize(("n_references", "opening", "end"), [
+    (0, "Without reference models, these attacks could have missed an AUC", "leaks: reference models"),
+    (1, "With 1 reference model, these attacks could have missed an AUC", "leaks: more reference models"),
+    (64, "With 64 reference models, these attacks could have missed an AUC", "leaks: more reference models"),
+])  # fmt: skip
+def test_the_bound_of_a_given_model_holds_for_the_attacks(
+    audits: dict[float, AuditResults], n_references: int, opening: str, end: str
+) -> None:
+    results = audits[0.0]
+    of_one = replace(
+        results,
+        config=replace(results.config, targets=(0,)),
+        population=replace(results.population, models=1 + n_references, targets=1),
+    )
+    sentence = rating_sentence(of_one)
+    assert sentence.startswith(f"Rating: none found. {opening} of up to ")
+    assert sentence.endswith(f"not what the model {end} make attacks stronger.")
+
+
 def test_an_audit_too_small_to_find_a_high_leak_is_inconclusive(audits: dict[float, AuditResults]) -> None:
     results = rated_again(with_auc(audits[0.0], 0.2, 0.8))
     assert results.rating.level == "inconclusive"

@@ -98,6 +98,7 @@ def test_a_verdict_shows_its_words_and_a_table(tmp_path: Path) -> None:
     for sentence in verdict.summary():
         assert sentence.replace("'", "&#39;") in html
     assert html.count("<tr>") == 1 + len(verdict.results.attacks)
+    assert "AUC (95% interval for records like these)" in html
     config = replace(verdict.results.config, records="<img src=x onerror=alert(1)>")
     evil = Verdict(replace(verdict.results, config=config), tmp_path)._repr_html_()
     assert "<img" not in evil and "&lt;img" in evil

@@ -13,7 +13,9 @@ without it. Published implementations differ silently in five choices; here each
   below 0.5 where nothing leaks: a target trained on a record leaves fewer references that were.
 
 In a regression, the Gaussians are those of the record's residual with its sign; with the record in training,
-the residual lies closer to 0. The offline variant knows no IN side, so it reads the label's log-density.
+the residual lies closer to 0. A record with fewer than two references on a side gets the Gaussians of all
+records, which rank it as plain loss does. The offline variant knows no IN side, so it reads the label's
+log-density.
 
 With `queries="all"` each query has its own Gaussians, and the score is the mean of the queries' scores, as in
 the released code.
@@ -37,13 +39,16 @@ from leakscope.attacks.moments import Pooled, PooledSide, Side, both_sides, pool
 from leakscope.attacks.queries import SeveralQueries, Values, values_of_queries
 
 _SMALLEST_VARIANCE = 1e-12
+_FEWEST_RESIDUALS = 2
+"""References on each side of a record, to fit Gaussians to its residuals: no fixed gap parts the sides."""
 
 
 class KnownValues(NamedTuple):
-    """What Gaussians are fitted to, and its moments over all records."""
+    """What Gaussians are fitted to, its moments over all records, and whether members lie closer to 0."""
 
     values_of: Values
     pooled: Pooled
+    is_signed: bool
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,10 @@ class GaussianRatios(Attack):
         """Moments over all records, of the values that Gaussians are fitted to."""
         several = self.values(blocks)
         of_all = pooled_each(blocks, several)
-        return [KnownValues(values_of, own) for values_of, own in zip(several, of_all, strict=True)]
+        is_signed = self.online and LabelFit.to(blocks).noise_scale is not None
+        return [
+            KnownValues(values_of, own, is_signed) for values_of, own in zip(several, of_all, strict=True)
+        ]
 
     def score(self, block: Block) -> FloatArray:
         """log N(s; in) - log N(s; out) online; how far s lies above OUT offline; the mean over queries."""
@@ -97,6 +105,10 @@ class GaussianRatios(Attack):
         if self.centre == "median":
             seen = _with_medians(seen, values, block.in_mask, block)
             unseen = _with_medians(unseen, values, ~block.in_mask, block)
+        if known.is_signed:
+            has_own = np.minimum(own[0].n, own[1].n) >= _FEWEST_RESIDUALS
+            seen = _own_or_pooled(seen, of_all.seen, has_own)
+            unseen = _own_or_pooled(unseen, of_all.unseen, has_own)
         s = values[block.targets]
         if self.online:
             return _log_density(s, seen) - _log_density(s, unseen)
@@ -144,6 +156,13 @@ class Lira(SeveralQueries, GaussianRatios):
         if self.online and fit.noise_scale is not None:
             return [partial(Block.signal, name=REGRESSION)]
         return values_of_queries(blocks, fit.of)
+
+
+def _own_or_pooled(side: Side, of_all: PooledSide, has_own: BoolArray) -> Side:
+    """The side, with the Gaussian of all records where a record has no own one."""
+    mean = np.where(has_own, side.mean, of_all.mean)
+    variance = np.maximum(of_all.total_variance, _SMALLEST_VARIANCE)
+    return side._replace(mean=mean, variance=np.where(has_own, side.variance, variance))
 
 
 def _with_medians(side: Side, values: FloatArray, mask: BoolArray, block: Block) -> Side:

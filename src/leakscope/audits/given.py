@@ -35,7 +35,7 @@ from leakscope.bank.bank import Bank
 from leakscope.bank.identity import DesignIdentity
 from leakscope.data.column_file import refuse_absurd_text
 from leakscope.data.text_records import DOCUMENT
-from leakscope.design import make_design
+from leakscope.design import make_design, single_part
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
 from leakscope.evaluate.config import MEMBERS_SHA256, Source
@@ -102,9 +102,12 @@ class GivenTarget:
         # References must be trained on as many records; with units, on as many of these.
         member_share = float(self.is_member[first_of_units(records, settings.unit)].mean())
         units = units_of(records, settings.unit)
-        design = make_design(
-            settings.design, settings.models, len(records), settings.seed, member_share, units
-        )
+        if settings.models == 1:
+            design = single_part(len(records), settings.seed, member_share, units)
+        else:
+            design = make_design(
+                settings.design, settings.models, len(records), settings.seed, member_share, units
+            )
         begun = begin_description(records, self.is_member, units)
         request, engine = training_request(
             records, self.recipe, replace(settings, signals=names), design, self.outputs
@@ -117,8 +120,7 @@ class GivenTarget:
             **self.model.describe(),
             MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
             "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
-            "references": f"{settings.models} models, each trained on about {n_trained:,.0f} of the same "
-            "records",
+            "references": _references(settings.models, n_trained),
             **base_facts(request),
             "design": settings.design,
             **unit_facts(settings.unit, request.design),
@@ -239,6 +241,12 @@ class GivenTarget:
 
         note = "a given model, and references trained for it"
         return write_rows(folder, identity, design, labels, row, note)
+
+
+def _references(n_models: int, n_trained: float) -> str:
+    """What the report says about the reference models."""
+    trained = f"trained on about {n_trained:,.0f} of the same records"
+    return f"1 model, {trained}" if n_models == 1 else f"{n_models} models, each {trained}"
 
 
 def base_facts(request: TrainingRequest) -> dict[str, str]:

@@ -278,9 +278,12 @@ def _is_list_of(cls: type[Any], values: Any) -> bool:
 def _problems(settings: AuditSettings) -> list[str]:
     """Everything wrong with the settings, in words."""
     problems = []
-    if settings.models is not None and settings.models < 2:
-        problems.append(f"models={settings.models}: must be at least 2")
-    elif settings.models is not None and settings.models % 2 and settings.design != "bernoulli":
+    if settings.models is not None and settings.models < 1:
+        problems.append(
+            f"models={settings.models}: must be at least 2, or 1 for a single reference of a given model; to "
+            "audit a model without references, save its predictions (docs/predictions.md)"
+        )
+    elif settings.models not in (None, 1) and settings.models % 2 and settings.design != "bernoulli":
         design = settings.design or "balanced"
         problems.append(
             f"models={settings.models}: a {design} design needs an even number of models "

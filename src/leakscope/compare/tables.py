@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from leakscope.compare.results import (
     ComparisonResults,
@@ -12,6 +12,7 @@ from leakscope.compare.results import (
     RunComparison,
 )
 from leakscope.report.blocks import Table
+from leakscope.stats.differences import OVER_MODELS
 
 _NAMES: Mapping[LeakageMeasure, str] = {
     "auc": "AUC",
@@ -19,7 +20,13 @@ _NAMES: Mapping[LeakageMeasure, str] = {
     "record_advantage": "mean advantage per record",
     "bits": "bits of membership per record",
 }
-_HEAD = ("baseline", "this run", "difference", "95% interval")
+
+
+def _head(figures: Iterable[DifferenceFigure]) -> tuple[str, ...]:
+    """The columns of differences; the last one says what their intervals are for."""
+    is_of_models = any(OVER_MODELS in figure.method for figure in figures)
+    whose = "these records, other models" if is_of_models else "these models, other records"
+    return "baseline", "this run", "difference", f"95% interval ({whose})"
 
 
 def figure_name(figure: LeakageDifference) -> str:
@@ -44,7 +51,8 @@ def leakage_table(comparison: RunComparison) -> Table:
         ]
         for figure in comparison.leakage
     ]
-    return Table(("leakage", *_HEAD, "simultaneous", "outcome"), rows, "Leakage: higher is worse")
+    head = ("leakage", *_head(comparison.leakage), "simultaneous", "outcome")
+    return Table(head, rows, "Leakage: higher is worse")
 
 
 def all_differences(results: ComparisonResults) -> Table:
@@ -63,14 +71,15 @@ def accuracy_table(comparison: RunComparison) -> Table | None:
         ["on members", *_difference_cells(accuracy.members)],
         ["on non-members", *_difference_cells(accuracy.nonmembers)],
     ]
-    return Table(("accuracy", *_HEAD), rows, "Accuracy: higher is better")
+    head = _head((accuracy.members, accuracy.nonmembers))
+    return Table(("accuracy", *head), rows, "Accuracy: higher is better")
 
 
 def group_tables(comparison: RunComparison, attack: str) -> list[Table]:
     """The AUC of the strongest attack by group, one table per column."""
     return [
         Table(
-            (column, *_HEAD),
+            (column, *_head(figures)),
             [[figure.group, *_difference_cells(figure)] for figure in figures],
             f"AUC of {attack} by {column}",
         )

@@ -62,3 +62,7 @@ class EvaluationConfig:
     def noun(self) -> Noun:
         """What the figures are about: records, or the units."""
         return Noun.of_unit(self.unit)
+
+    def n_references(self, n_models: int) -> int | None:
+        """How many of the models are references of given ones; None in a population."""
+        return None if self.targets is None else n_models - len(self.targets)

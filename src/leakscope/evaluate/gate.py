@@ -6,7 +6,8 @@ intervals for records like these are approximate (docs/coverage.md). A limit bet
 decides nothing, and neither does a figure that cannot be measured. Epsilon is only known from below, so its
 limit can fail but never pass. The limit on exposed records fails by those that are detected, and passes by an
 upper bound on those that there may be (`exposed_share`). Where a check of the audit failed, nothing is
-concluded. Every attack counts.
+concluded. Every attack counts. Attacks get stronger with reference models, so a given model with fewer than
+`FEWEST_REFERENCES` of them can fail a gate and cannot pass one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ GateOutcome = Literal["passed", "failed", "inconclusive"]
 Preset = Literal["release", "research", "internal"]
 
 DEFAULT_DELTA, DEFAULT_CONFIDENCE = 1e-5, 0.95
+FEWEST_REFERENCES = 8
+"""With fewer reference models, a given model cannot pass a gate."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,20 @@ class GateResult:
 
     outcome: GateOutcome
     limits: tuple[LimitOutcome, ...]
+
+
+def why_too_few(n_references: int) -> str | None:
+    """Why so few reference models cannot show that a given model is within a limit; None where they can."""
+    if n_references >= FEWEST_REFERENCES:
+        return None
+    few = {
+        0: "an audit without reference models is too weak",
+        1: "1 reference model is too few",
+    }.get(n_references, f"{n_references} reference models are too few")
+    return (
+        f"{few} to show that a model is within a limit: attacks get stronger with more; train at least "
+        f"{FEWEST_REFERENCES}"
+    )
 
 
 def _gate_problems(gate: Gate) -> list[str]:

@@ -105,7 +105,8 @@ def judge(
     n_nonmembers = population.records - population.members
     gate = None
     if config.gate is not None:
-        gate = judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers, config.noun)
+        n_references = config.n_references(population.models)
+        gate = judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers, config.noun, n_references)
     claim = None
     if config.claim is not None and not any(check.status == "failed" for check in hygiene):
         claim = figures_of_claim(bank, config.claim, config.targets, canaries)

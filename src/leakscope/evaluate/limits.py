@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposed_share import DEGREE, models_to_pass
-from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
+from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, why_too_few
 from leakscope.evaluate.hygiene.outcome import Outcome, undermining
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.presets import is_of_preset
@@ -55,6 +55,7 @@ def judge_gate(
     hygiene: Sequence[Outcome] = (),
     n_nonmembers: int | None = None,
     noun: Noun = RECORD,
+    n_references: int | None = None,
 ) -> GateResult:
     """The outcome of every limit.
 
@@ -65,9 +66,12 @@ def judge_gate(
         hygiene: checks of the audit; after one that undermines the figures, every limit is inconclusive.
         n_nonmembers: non-members of each target; None: unknown.
         noun: what members are.
+        n_references: reference models of a given model; None for a population.
     """
     failed_checks = [check.name for check in undermining(hygiene)]
-    outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
+    why_few = None if n_references is None else why_too_few(n_references)
+    found = (_without_pass(limit, why_few) for limit in _outcomes(gate, attacks, exposed))
+    outcomes = (_marked(limit, n_nonmembers) for limit in found)
     decided = (_undecided(limit, failed_checks) for limit in outcomes)
     limits = tuple(replace(limit, sentence=noun.say(limit.sentence)) for limit in decided)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
@@ -116,6 +120,14 @@ def _marked(limit: LimitOutcome, n_nonmembers: int | None) -> LimitOutcome:
         return limit
     why = why_approximate(limit.fpr, n_nonmembers)
     return limit if why is None else replace(limit, sentence=f"{limit.sentence} {why}")
+
+
+def _without_pass(limit: LimitOutcome, why_few: str | None) -> LimitOutcome:
+    """The limit, which does not hold for sure where stronger attacks may exceed it."""
+    if why_few is None or limit.outcome != "passed":
+        return limit
+    held = limit.sentence.removeprefix("Gate passed: ").removesuffix(".")
+    return replace(limit, outcome="inconclusive", sentence=f"Gate inconclusive: {held}. But {why_few}.")
 
 
 def _undecided(limit: LimitOutcome, failed_checks: Sequence[str]) -> LimitOutcome:

@@ -17,7 +17,7 @@ def rating_sentence(results: AuditResults) -> str:
     if rating.reason is not None:
         return f"Rating: inconclusive, because {rating.reason}."
     if rating.level == "none found":
-        return f"Rating: none found. An audit of this size could have missed {_missed(results)}."
+        return f"Rating: none found. {_nothing_found(results)}"
     decisive = next(part for part in rating.parts if part.level == rating.level)
     above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
     sentence = decisive_sentence(decisive, results.config.noun)
@@ -71,6 +71,22 @@ def threshold(part: RatingPart, level: Level) -> float | None:
     if part.about == "tpr" and part.fpr is not None:
         return tpr_of(level, part.fpr)
     return WORST_BITS[level] if part.about == "worst" else None
+
+
+def _nothing_found(results: AuditResults) -> str:
+    """What could have been missed; the attacks on a given model depend on its reference models."""
+    missed = f"could have missed {_missed(results)}"
+    n_references = results.config.n_references(results.population.models)
+    if n_references is None:
+        return f"An audit of this size {missed}."
+    models = "model" if n_references == 1 else "models"
+    given, more = f"With {n_references} reference {models}", "more reference models"
+    if not n_references:
+        given, more = "Without reference models", "reference models"
+    return (
+        f"{given}, these attacks {missed}. This bounds what these attacks detect, not what the model leaks: "
+        f"{more} make attacks stronger."
+    )
 
 
 def _missed(results: AuditResults) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
+from leakscope.evaluate.gate import FEWEST_REFERENCES
 from leakscope.evaluate.hygiene.outcome import ALL_CAUSES
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.nouns import RECORD, Noun
@@ -148,11 +149,27 @@ def population_sentence(results: AuditResults) -> str:
     members = f"{about}{population.members:,} of them members of its training set"
     sentence = f"One model was audited by its outputs on {records}, {members}"
     n_references = population.models - 1
+    few = _few_references(n_references)
     if not n_references:
-        return f"{sentence}, without reference models."
+        return f"{sentence}, without reference models. {few}"
     trained = ", trained for this audit" if results.config.source.kind == "given model" else ""
     models = "model" if n_references == 1 else "models"
-    return f"{sentence}, with {n_references} reference {models}{trained}."
+    return f"{sentence}, with {n_references} reference {models}{trained}.{few and f' {few}'}"
+
+
+def _few_references(n_references: int) -> str:
+    """What an audit with few reference models is worth; empty with enough of them."""
+    if not n_references:
+        return (
+            "This is the weakest kind of audit: attacks that compare a model with reference models detect "
+            "more. It can show that a model leaks, and not that it does not."
+        )
+    if n_references < FEWEST_REFERENCES:
+        return (
+            f"Attacks get stronger with more reference models: fewer than {FEWEST_REFERENCES} can show that "
+            "a model leaks, and not that it does not."
+        )
+    return ""
 
 
 def privacy_sentences(results: AuditResults) -> list[str]:

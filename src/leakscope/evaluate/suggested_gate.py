@@ -63,9 +63,12 @@ def suggested_gate(results: AuditResults) -> SuggestedGate:
         }
     )
     share = _exposed_limit(results)
+    n_references = results.config.n_references(results.population.models)
     for level in _HELD[:2]:
         gate = gate_below(level, fprs[:1], share)
-        outcome = judge_gate(gate, results.attacks, results.exposed, results.hygiene).outcome
+        outcome = judge_gate(
+            gate, results.attacks, results.exposed, results.hygiene, n_references=n_references
+        ).outcome
         if outcome == "passed":
             break
     verb = {"passed": "passes", "failed": "fails", "inconclusive": "can neither pass nor fail"}[outcome]

@@ -66,7 +66,8 @@ class Verdict:
             [label, _with_interval(figures.auc), _with_interval(figures.advantage)]
             for label, figures in self.results.attacks.items()
         ]
-        head = ("attack", "AUC (95% interval)", "advantage (95% interval)")
+        whose = "over records" if self.results.is_of_one_model else "for records like these"
+        head = ("attack", *(f"{name} (95% interval {whose})" for name in ("AUC", "advantage")))
         return summary_and_table(self.summary(), head, rows)
 
 

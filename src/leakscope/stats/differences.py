@@ -30,6 +30,9 @@ from leakscope.stats.intervals import (
 )
 from leakscope.stats.parts import ranked, tpr_parts, tpr_slope
 
+OVER_MODELS = "groups of models"
+"""In the method of an interval for other models of the same records; other intervals are over records."""
+
 
 class Difference(NamedTuple):
     """Other minus baseline, with its interval; NaN where undefined, with the reason in the method."""
@@ -77,7 +80,7 @@ def jackknife_difference(
     values = other.figures - baseline.figures
     n_groups = len(baseline.replicates), len(other.replicates)
     if min(n_groups) < 2:
-        nothing = Interval(float("nan"), float("nan"), level, "undefined: fewer than 2 groups of models")
+        nothing = Interval(float("nan"), float("nan"), level, f"undefined: fewer than 2 {OVER_MODELS}")
         return tuple(Difference(float(value), nothing) for value in values)
     if is_paired:
         variance = Replicated(values, other.replicates - baseline.replicates).variance
@@ -88,7 +91,7 @@ def jackknife_difference(
         degrees = welch_degrees(parts, n_groups)
     half_widths = special.stdtrit(degrees, (1 + level) / 2) * np.sqrt(variance)
     how = "the same models left out in both" if is_paired else "populations independent"
-    method = f"t, jackknife over groups of models, {how}"
+    method = f"t, jackknife over {OVER_MODELS}, {how}"
     return tuple(_around(v, h, level, method) for v, h in zip(values, half_widths, strict=True))
 
 

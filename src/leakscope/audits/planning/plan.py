@@ -35,7 +35,7 @@ from leakscope.errors import TrainingError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.exposed_share import models_to_pass
 from leakscope.evaluate.exposure import Detectable, detectable_records
-from leakscope.evaluate.gate import Gate
+from leakscope.evaluate.gate import Gate, why_too_few
 from leakscope.evaluate.hygiene.models import too_few_models
 from leakscope.evaluate.suggested_gate import SuggestedGate, gate_to_begin_with
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
@@ -178,7 +178,11 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
         exposed,
         ()
         if config.gate is None
-        else tuple(undecidable_limits(config.gate, resolved, n_targets, sizes.records)),
+        else tuple(
+            undecidable_limits(
+                config.gate, resolved, n_targets, sizes.records, config.n_references(sizes.models)
+            )
+        ),
         gate_to_begin_with(
             config.fpr_budgets,
             sizes.nonmembers,
@@ -191,8 +195,21 @@ def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     )
 
 
-def undecidable_limits(gate: Gate, resolved: Resolution, n_targets: int, n_records: int) -> Iterator[str]:
-    """Limits that even models that reveal nothing would not pass."""
+def undecidable_limits(
+    gate: Gate, resolved: Resolution, n_targets: int, n_records: int, n_references: int | None = None
+) -> Iterator[str]:
+    """Limits that even models that reveal nothing would not pass.
+
+    Args:
+        gate: the limits.
+        resolved: what the design can tell apart.
+        n_targets: number of models that are attacked.
+        n_records: number of records.
+        n_references: reference models of a given model; None in a population.
+    """
+    why_few = None if n_references is None else why_too_few(n_references)
+    if why_few is not None:
+        yield f"any limit: {why_few}"
     if gate.max_epsilon is not None:
         yield "max_epsilon: an audit bounds epsilon from below only"
     if gate.max_auc is not None and 0.5 + resolved.auc_without_leakage > gate.max_auc:
