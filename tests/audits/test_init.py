@@ -133,6 +133,16 @@ def test_free_text_is_left_out_and_the_comment_says_so(tmp_path: Path) -> None:
     assert "Left out: 'remark', 'empty'" in done.out
 
 
+def test_ids_and_classes_with_leading_zeros(tmp_path: Path) -> None:
+    code = [f"{row:05}" for row in range(N)]
+    done = init(tmp_path, people(person=code, outcome=["01", "1", "02"] * (N // 3)))
+    assert done.exit_code == 0, done
+    assert config(tmp_path)["data"]["id"] == "person"
+    records = read_config(tmp_path / "my.toml").records(None)
+    assert records.ids.tolist() == code and records.class_names == ("01", "02", "1")
+    assert "classification (3 classes: 01, 1, 02)" in done.out
+
+
 def test_nine_hundred_classes(tmp_path: Path) -> None:
     n = 2700
     frame = pl.DataFrame({"x": np.arange(n) % 31, "label": [f"c{i % 900}" for i in range(n)]})

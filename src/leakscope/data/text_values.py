@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+CODE = re.compile(r"[+-]?0\d+")
+"""0049: a number would lose the zeros."""
 MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})  # lower case
 _INFINITE = frozenset({"inf", "infinity"})
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_CODE = re.compile(r"[+-]?0\d+")  # 0049: a number would lose the zeros
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -79,7 +80,7 @@ def values_of(counts: Mapping[str, int], is_typed: bool = False) -> TextValues:
 
 def _numbers(texts: Sequence[str], marks: Mapping[str, None], is_typed: bool) -> TextValues:
     """Texts that are all numbers."""
-    if any(_CODE.fullmatch(text.strip()) for text in texts):
+    if any(CODE.fullmatch(text.strip()) for text in texts):
         return TEXTS
     shown = ", ".join(repr(mark) for mark in sorted(marks)[:3])
     note = f"{shown} read as missing" if marks else ""

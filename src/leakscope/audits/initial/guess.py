@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
 from leakscope.audits.units import are_people
 from leakscope.data.columns import in_rows, listed, require_names
+from leakscope.data.text_values import CODE
 from leakscope.errors import InputError
 
 _LABELS = ("label", "labels", "target", "class", "outcome", "response", "y", "y_true", "diagnosis")
@@ -145,7 +146,7 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
         )
     numbers = texts.cast(pl.Float64, strict=False)
     shown = listed([str(text) for text in texts.unique(maintain_order=True).head(_SHOWN + 1)], _SHOWN)
-    if numbers.null_count():
+    if numbers.null_count() or texts.str.contains(f"^{CODE.pattern}$").any():
         return _classes_of_text(look, label, n_values, shown)
     is_whole = bool((numbers == numbers.round()).all())
     is_many = n_values > _MOST_CLASSES and n_values * _ROWS_PER_CLASS > look.n_rows
