@@ -129,6 +129,15 @@ def days_since_1970(moment: datetime) -> float:
     return (moment - _EPOCH).total_seconds() / _SECONDS_PER_DAY
 
 
+def are_measurements(texts: Sequence[str]) -> bool:
+    """Whether texts are dates, times, or numbers that are not all whole: nothing that names a record."""
+    bare = [text.strip() for text in texts if not _is_mark(text)]
+    n_values = sum(_is_number(text) or _is_date(text) or has_unit(text) for text in bare)
+    return 2 * n_values > len(bare) and any(
+        _is_date(text) or has_unit(text) or (_is_number(text) and not text.isdecimal()) for text in bare
+    )
+
+
 def has_unit(text: str) -> bool:
     """True for a number with a sign of a currency or of percent, and for a time of day."""
     return _WITH_UNIT.fullmatch(text.strip()) is not None

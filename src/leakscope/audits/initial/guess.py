@@ -106,13 +106,13 @@ def _varies_later(look: Look, column: Column) -> bool:
 
 def guess_id(look: Look, label: str) -> tuple[str | None, str]:
     """The column that is probably the id of each record, and why; None where there is none."""
-    unique = [c for c in look.columns if c.is_unique and c.kind in ("whole", "text") and c.name != label]
+    unique = [c for c in look.columns if c.is_unique and c.can_be_id and c.name != label]
     named = [column for column in unique if _is_named_as_id(column)]
     texts = [column for column in unique if column.kind == "text" and column not in named]
     for column in (*named, *texts):
         if not whole_column(look.path, column.name).is_duplicated().any():
             return column.name, "no value occurs twice"
-    return None, "no column is called so and unique; records are numbered by row"
+    return None, "no column has unique values and a name such as 'id'; records are numbered by row"
 
 
 def guess_unit(look: Look, label: str | None = None, id_column: str | None = None) -> str | None:
