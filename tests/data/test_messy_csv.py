@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from leakscope.audits.initial.look import look_at
 from leakscope.data.columns import Roles
 from leakscope.data.csv_form import scan_csv
 from leakscope.data.file_table import read_file_table
@@ -257,3 +258,26 @@ def test_times_of_day_are_text_and_pointed_at(tmp_path: Path) -> None:
     rows = "".join(f"{row % 12:02d}:30,{row % 7 % 2}\n" for row in range(40))
     (warning,) = warnings(read(tmp_path, f"at,outcome\n{rows}"))
     assert warning == "'at' is text, such as '00:30'; write plain numbers if they are meant"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "age,city,outcome\n31,Oslo,yes\n52,no\n40,Oslo,no\n",
+        "outcome,age,city\nyes,31,Oslo\nno,Paris\nno,40,Oslo\n",
+        'age,city,outcome\n31,"Oslo, Norway",yes\n52,no\n40,Oslo,no\n',
+        "age;city;outcome\n31;Oslo;yes\n52;no",
+    ],
+)
+def test_a_line_with_too_few_fields(tmp_path: Path, content: str) -> None:
+    wanted = "has 2 fields in line 3, where the header has 3; add the missing fields, or remove that line"
+    assert refusal(tmp_path, content) == wanted
+    with pytest.raises(InputError) as caught:
+        look_at(tmp_path / "people.csv")
+    assert str(caught.value).endswith(f"people.csv: {wanted}")
+
+
+def test_empty_cells_and_empty_lines_are_no_lines_with_too_few_fields(tmp_path: Path) -> None:
+    records = read(tmp_path, "outcome,age,city\nyes,31,\n\nno,52,Oslo\n,,\n\n")
+    assert records.feature_names == ("age", "city=Oslo", "city=missing") and len(records) == 2
+    assert look_at(tmp_path / "people.csv").n_rows == 2

@@ -11,7 +11,8 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import gt, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +71,20 @@ def csv_problem(path: Path, error: Exception) -> str:
     text = first_line(error)
     if "empty CSV" in text:
         return "is empty; give a header and one record per line"
-    too_long = _too_long_row(path) if "more fields" in text else ""
-    return too_long or f"cannot be read as {path.suffix[1:]}: {text}"
+    row = _odd_row(path, gt) if "more fields" in text else ""
+    remedy = f"quote texts and numbers that contain {csv_separator(path)!r}, or remove the extra field"
+    return f"{row}; {remedy}" if row else f"cannot be read as {path.suffix[1:]}: {text}"
+
+
+def refuse_short_rows(path: Path) -> None:
+    """Refuses a row with fewer fields than the header: it is not known which are missing.
+
+    Raises:
+        InputError: names the first such line; polars would leave its last columns without values.
+    """
+    row = _odd_row(path, lt)
+    if row:
+        raise InputError(f"{row}; add the missing fields, or remove that line")
 
 
 def refuse_utf_16(start: bytes) -> None:
@@ -176,19 +189,16 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def _too_long_row(path: Path) -> str:
-    """The first row with more fields than the header; empty where there is none."""
-    separator = csv_separator(path)
+def _odd_row(path: Path, is_odd: Callable[[int, int], bool]) -> str:
+    """The first row whose number of fields, beside that of the header, is odd; empty where there is none."""
     with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-        rows = csv.reader(text, delimiter=separator)
+        rows = csv.reader(text, delimiter=csv_separator(path))
         try:
             n_names = len(next(rows, []))
             for row in rows:
-                if len(row) > n_names:
-                    return (
-                        f"has {len(row)} fields in line {rows.line_num:,}, where the header has {n_names}; "
-                        f"quote texts and numbers that contain {separator!r}, or remove what is too much"
-                    )
-        except csv.Error:
+                if is_odd(len(row), n_names) and any(field.strip() for field in row):
+                    n_fields = f"{len(row)} field{'s' if len(row) > 1 else ''}"
+                    return f"has {n_fields} in line {rows.line_num:,}, where the header has {n_names}"
+        except csv.Error:  # a field that is longer than Python allows
             return ""
     return ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from leakscope.data.csv_form import csv_problem, scan_csv
+from leakscope.data.csv_form import csv_problem, refuse_short_rows, scan_csv
 from leakscope.data.text_values import are_measurements, values_of
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.errors import InputError, first_line
@@ -71,7 +71,9 @@ def look_at(path: Path) -> Look:
     try:
         scan = _scan(path)
         first = scan.head(FIRST_ROWS).collect()
-        n_rows = int(scan.select(pl.len()).collect().item())
+        n_rows, n_empty = scan.select(pl.len(), pl.last().null_count().alias("n_empty")).collect().row(0)
+        if n_empty and path.suffix.lower() == ".csv":
+            refuse_short_rows(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
         raise InputError(f"{path}: {csv_problem(path, error)}") from error
     except InputError as error:
