@@ -145,6 +145,12 @@ def test_ids_and_classes_with_leading_zeros(tmp_path: Path) -> None:
     assert "classification (3 classes: 01, 1, 02)" in done.out
 
 
+def test_a_class_with_a_single_record_is_said(tmp_path: Path) -> None:
+    done = init(tmp_path, people(outcome=["no", "yes"] * (N // 2 - 1) + ["no", "maybe"]))
+    assert done.exit_code == 0 and "Check: class 'maybe' has a single record; " in done.out
+    assert "Check:" not in init(tmp_path, people(), "--out", tmp_path / "b.toml").out
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @pytest.mark.parametrize(
     "form", ["{},{:02}", "2024-01-01 {:02}:{:02}", "{:02}.{:02}.2024", "{},{:02} €", "{}:{:02}", "{}.{}%"]
