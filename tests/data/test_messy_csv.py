@@ -55,11 +55,11 @@ def test_thousands_are_read_and_what_can_be_read_in_two_ways_is_refused(tmp_path
 
 
 def test_mixed_types(tmp_path: Path) -> None:
-    ages = [*map(str, range(20, 80)), "unknown", "unknown"]
+    ages = [*map(str, range(20, 80)), "unknown", "about 40"]
     rows = "".join(f"{age},{row % 2}\n" for row, age in enumerate(ages))
     assert refusal(tmp_path, f"age,outcome\n{rows}") == (
-        "feature 'age' is 'unknown' among numbers in 2 rows (first: row-60); correct those cells, leave them "
-        "empty, or leave the column out"
+        "feature 'age' holds text among numbers in 2 rows (first: row-60): 'about 40', 'unknown'; correct "
+        "those cells, leave them empty, or leave the column out"
     )
     flats = "".join(f"{row}{'AB'[row % 2]},{row % 2}\n" for row in range(20)) + "12,1\n"
     assert columns(read(tmp_path, f"flat,outcome\n{flats}"))[0].text(True) == "flat text, 21 values, one-hot"
@@ -211,7 +211,7 @@ def test_a_row_with_too_many_fields_is_named(tmp_path: Path) -> None:
     text = 'note,age,outcome\n"two\nlines",31,yes\nb,32,no\nc,3,2,no\n'
     assert refusal(tmp_path, text) == (
         "has 4 fields in line 5, where the header has 3; quote texts and numbers that contain ',', or remove "
-        "what is too much"
+        "the extra field"
     )
 
 

@@ -22,6 +22,7 @@ Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 _LOST_SHARE = 1e-4  # of the range of numeric labels, by rounding to float32
 MANY_CLASSES = 100
+_SHOWN = 3
 
 
 class Roles(NamedTuple):
@@ -132,8 +133,10 @@ def _refuse_texts(values: AnyArray, column: str) -> NoReturn:
     categories, _ = distinct(values)
     texts = [str(category) for category in categories if not _is_number(str(category))]
     if 0 < len(texts) < len(categories):
-        marked = np.isin(values, texts)
-        refuse_where(marked, f"label {column!r} is {texts[0]!r} among numbers", "drop or fill those rows")
+        where, shown = in_rows(np.isin(values, texts)), listed([*map(repr, texts)], _SHOWN)
+        raise InputError(
+            f"label {column!r} holds text among numbers {where}: {shown}; drop or fill those rows"
+        )
     code = next((str(category) for category in categories if CODE.fullmatch(str(category))), None)
     if code is not None and not texts:
         raise InputError(

@@ -73,7 +73,7 @@ def values_of(counts: Mapping[str, int], is_typed: bool = False) -> TextValues:
         infinite = all(_is_infinite(text) for text in wrong)
         few = len(wrong) <= _FEW_WRONG and n_right >= _NUMBERS_SHARE * n_rows
         if infinite or few:
-            return TextValues(problem=f"is {wrong[0]!r} among numbers", wrong=tuple(wrong))
+            return TextValues(problem="holds text among numbers", wrong=tuple(wrong))
         return TEXTS
     return _numbers(numbers, marks, is_typed)
 
