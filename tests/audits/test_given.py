@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -321,7 +322,10 @@ def test_a_list_of_members(tmp_path: Path, target: Target) -> None:
     ("content", "named"),
     [
         ("{0}\nnobody\n", "'nobody'"),
-        ("{0}x\n{0}\n", "1 ids are not among the records.*Call a header 'id'"),  # a typo is no header
+        (
+            "{0}x\n{0}\n",
+            "1 id is not among the records.*If the first line is a header, call it 'id'",
+        ),  # a typo is no header
         ("who\n{0}\n", "'who'"),
         ("", "lists no ids"),
         ("id\n", "lists no ids"),
@@ -334,6 +338,24 @@ def test_a_list_of_members_that_makes_no_sense_is_refused(
     (tmp_path / "members.txt").write_text(content.format(target.records.ids[0]))
     with pytest.raises(InputError, match=named):
         read_members(tmp_path / "members.txt", target.records)
+
+
+def test_lost_zeros_and_a_list_of_all_records_are_named(tmp_path: Path, target: Target) -> None:
+    records = replace(target.records, ids=np.array([f"{row:05}" for row in range(len(target.records))]))
+    path = tmp_path / "members.csv"
+    path.write_text("id\n00000\n102\n7\n")
+    with pytest.raises(InputError) as caught:
+        read_members(path, records)
+    assert str(caught.value) == (
+        f"members={str(path)!r}: 2 ids are not among the records (the first is '102'). The records have ids "
+        "such as '00000': were leading zeros lost?"
+    )
+    path.write_text("00000\n100000\n")
+    with pytest.raises(InputError, match=r"\('100000'\). The records have ids such as '00000'$"):
+        read_members(path, records)
+    path.write_text("\n".join(records.ids))
+    with pytest.raises(InputError, match="names every record as a member; list only those that the model"):
+        read_members(path, records)
 
 
 def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path: Path, target: Target) -> None:

@@ -16,6 +16,8 @@ import pytest
 from leakscope.audits.config import read_config
 from leakscope.audits.config_schema import config_schema
 from leakscope.audits.initial.config_text import SCHEMA_FILE, Size
+from leakscope.audits.initial.guess import guess_id
+from leakscope.audits.initial.look import look_at
 from tests.cli.command import Outcome, run_command
 from tests.cli.test_mistakes import check_refused
 
@@ -131,6 +133,47 @@ def test_free_text_is_left_out_and_the_comment_says_so(tmp_path: Path) -> None:
     written = config(tmp_path)["data"]
     assert written["id"] == "note" and written["features"] == ["size"]
     assert "Left out: 'remark', 'empty'" in done.out
+
+
+def test_ids_and_classes_with_leading_zeros(tmp_path: Path) -> None:
+    code = [f"{row:05}" for row in range(N)]
+    done = init(tmp_path, people(person=code, outcome=["01", "1", "02"] * (N // 3)))
+    assert done.exit_code == 0, done
+    assert config(tmp_path)["data"]["id"] == "person"
+    records = read_config(tmp_path / "my.toml").records(None)
+    assert records.ids.tolist() == code and records.class_names == ("01", "02", "1")
+    assert "classification (3 classes: 01, 1, 02)" in done.out
+
+
+def test_a_class_with_a_single_record_is_said(tmp_path: Path) -> None:
+    done = init(tmp_path, people(outcome=["no", "yes"] * (N // 2 - 1) + ["no", "maybe"]))
+    assert done.exit_code == 0 and "Check: class 'maybe' has a single record; " in done.out
+    assert "Check:" not in init(tmp_path, people(), "--out", tmp_path / "b.toml").out
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    "form", ["{},{:02}", "2024-01-01 {:02}:{:02}", "{:02}.{:02}.2024", "{},{:02} €", "{}:{:02}", "{}.{}%"]
+)
+def test_dates_and_numbers_with_fractions_are_no_ids(tmp_path: Path, form: str, suffix: str) -> None:
+    texts = [form.format(1 + row // 28, 1 + row % 28) for row in range(N)]
+    path = tmp_path / f"people{suffix}"
+    for ids in (None, [f"{row:05}" for row in range(N)], [f"2.{row}.0" for row in range(N)]):
+        frame = people(person=ids, seen_id=texts)
+        frame.write_csv(path, separator=";") if suffix == ".csv" else frame.write_parquet(path)
+        look = look_at(path)
+        assert look.column("seen_id").is_unique
+        assert guess_id(look, "outcome")[0] == (None if ids is None else "person")
+
+
+def test_a_measurement_with_decimal_commas_is_a_feature(tmp_path: Path) -> None:
+    income = [f"{20_000 + 17 * row},{row % 100:02}" for row in range(N - 1)] + ["31999"]
+    done = init(tmp_path, people(person=None, income=income))
+    assert done.exit_code == 0, done
+    assert "id" not in config(tmp_path)["data"]
+    records = read_config(tmp_path / "my.toml").records(None)
+    assert "income" in records.feature_names
+    assert "Ids: none; no column has unique values and a name such as 'id'" in done.out
 
 
 def test_nine_hundred_classes(tmp_path: Path) -> None:

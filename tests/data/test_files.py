@@ -144,7 +144,10 @@ def test_wrong_options_are_named(tmp_path: Path, options: dict[str, Any], messag
         ({"outcome": [0.5, float("inf"), 1.0, 2.0]}, "label 'outcome' is NaN or infinite .*row-1"),
         ({"outcome": ["ill"] * 4}, "all 4 labels in 'outcome' are 'ill'; an audit needs at least two"),
         ({"patient": ["p1", None, "p3", "p4"]}, "id 'patient' has no value .*row-1"),
-        ({"age": ["31", "-Infinity", "47", "60"]}, "feature 'age' is '-Infinity' among numbers in 1 row "),
+        (
+            {"age": ["31", "-Infinity", "47", "60"]},
+            "'age' holds text among numbers in 1 row .*: '-Infinity'; ",
+        ),
     ],
 )
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -158,7 +161,9 @@ def test_bad_values_are_named_by_column_and_row(
 @pytest.mark.parametrize("mark", ["INF", "-Infinity", "NA", "high"])
 def test_a_word_among_the_numbers_to_predict_is_named(tmp_path: Path, mark: str) -> None:
     path = write(tmp_path, ".csv", dose=["0.5", "1.5", mark, "2.5"])
-    with pytest.raises(InputError, match=rf"label 'dose' is '{mark}' among numbers in 1 row .*row-2"):
+    with pytest.raises(
+        InputError, match=rf"label 'dose' holds text among numbers in 1 row .*row-2.: '{mark}'; "
+    ):
         read_table(path, "dose", task="regression", feature_columns=["age"])
 
 

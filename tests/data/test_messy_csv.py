@@ -8,6 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from leakscope.audits.initial.look import look_at
+from leakscope.data.columns import Roles
+from leakscope.data.csv_form import scan_csv
+from leakscope.data.file_table import read_file_table
 from leakscope.data.files import read_table
 from leakscope.errors import InputError
 from leakscope.frames.reading import ColumnReading
@@ -51,16 +55,63 @@ def test_thousands_are_read_and_what_can_be_read_in_two_ways_is_refused(tmp_path
 
 
 def test_mixed_types(tmp_path: Path) -> None:
-    ages = [*map(str, range(20, 80)), "unknown", "unknown"]
+    ages = [*map(str, range(20, 80)), "unknown", "about 40"]
     rows = "".join(f"{age},{row % 2}\n" for row, age in enumerate(ages))
     assert refusal(tmp_path, f"age,outcome\n{rows}") == (
-        "feature 'age' is 'unknown' among numbers in 2 rows (first: row-60); correct those cells, leave them "
-        "empty, or leave the column out"
+        "feature 'age' holds text among numbers in 2 rows (first: row-60): 'about 40', 'unknown'; correct "
+        "those cells, leave them empty, or leave the column out"
     )
     flats = "".join(f"{row}{'AB'[row % 2]},{row % 2}\n" for row in range(20)) + "12,1\n"
     assert columns(read(tmp_path, f"flat,outcome\n{flats}"))[0].text(True) == "flat text, 21 values, one-hot"
     codes = read(tmp_path, "zip,outcome\n01067,yes\n80331,no\nNA,no\n")
     assert codes.feature_names == ("zip=01067", "zip=80331", "zip=NA"), "zeros in front are no numbers"
+
+
+@pytest.mark.parametrize("code", ["01067", '"01067"', "-01", "00", "0" * 30 + "1"])
+@pytest.mark.parametrize("row", [0, 7, 25_000])
+def test_numbers_with_leading_zeros_are_text(tmp_path: Path, code: str, row: int) -> None:
+    others = [str(place % 9 + 1) for place in range(30_000)]
+    others[row] = code
+    lines = [f"{place % 5},{text},{place % 2 + 0.25}\n" for place, text in enumerate(others)]
+    path = tmp_path / "people.csv"
+    path.write_text(f"age,zip,outcome\n{''.join(lines)}")
+    found = scan_csv(path, infer_schema_length=None).collect()
+    assert found["zip"].to_list() == [text.strip('"') for text in others]
+    assert [str(dtype) for dtype in found.dtypes] == ["Int64", "String", "Float64"]
+
+
+def test_leading_zeros_are_found_wherever_a_part_of_the_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people.csv"
+    for part, cached in ((3, 1), (5, 2), (8, 3), (1 << 20, 4)):
+        monkeypatch.setattr("leakscope.data.csv_form._AT_ONCE", part)
+        monkeypatch.setattr("leakscope.data.csv_form._IN_CACHE", cached)
+        for text in ("01,1\n2,1\n", "1,2\n1,02\n", "1,2\n12,07", "1,2\n123,+07", "10,0.01\n0,1e-05\n"):
+            path.write_text(f"a,b\n{text}")
+            types = scan_csv(path, infer_schema_length=None).collect_schema().dtypes()
+            assert (pl.String in types) == ("e-05" not in text), (text, part)
+
+
+def test_numbers_without_leading_zeros_stay_numbers(tmp_path: Path) -> None:
+    text = "0,0.05,2024-01-02,100,1e-05,-0.0\n10,00.5,2024-01-03,1007,1.05e-05,5.007\n"
+    (tmp_path / "people.csv").write_text(f"a,b,day,d,e,f\n{text}")
+    types = scan_csv(tmp_path / "people.csv", infer_schema_length=None).collect_schema().dtypes()
+    assert [str(dtype) for dtype in types] == ["Int64", "Float64", "String", "Int64", "Float64", "Float64"]
+
+
+def test_classes_with_leading_zeros_stay_apart(tmp_path: Path) -> None:
+    assert read(tmp_path, "age,outcome\n31,01\n52,1\n40,02\n").class_names == ("01", "02", "1")
+    table = read_file_table(tmp_path / "people.csv", Roles("outcome", None, (), None, "auto"))
+    assert table.class_names == ("01", "02", "1")
+    with pytest.raises(InputError, match="label 'outcome' is text, because '01' has leading zeros"):
+        read_table(tmp_path / "people.csv", "outcome", task="regression")
+
+
+def test_features_with_leading_zeros_are_categories(tmp_path: Path) -> None:
+    records = read(tmp_path, "zip,outcome\n01067,yes\n1067,no\n80331,no\n")
+    assert records.feature_names == ("zip=01067", "zip=1067", "zip=80331")
+    np.testing.assert_array_equal(records.features, np.eye(3))
 
 
 def test_numbers_with_signs_and_spaces_and_units(tmp_path: Path) -> None:
@@ -160,7 +211,7 @@ def test_a_row_with_too_many_fields_is_named(tmp_path: Path) -> None:
     text = 'note,age,outcome\n"two\nlines",31,yes\nb,32,no\nc,3,2,no\n'
     assert refusal(tmp_path, text) == (
         "has 4 fields in line 5, where the header has 3; quote texts and numbers that contain ',', or remove "
-        "what is too much"
+        "the extra field"
     )
 
 
@@ -207,3 +258,26 @@ def test_times_of_day_are_text_and_pointed_at(tmp_path: Path) -> None:
     rows = "".join(f"{row % 12:02d}:30,{row % 7 % 2}\n" for row in range(40))
     (warning,) = warnings(read(tmp_path, f"at,outcome\n{rows}"))
     assert warning == "'at' is text, such as '00:30'; write plain numbers if they are meant"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "age,city,outcome\n31,Oslo,yes\n52,no\n40,Oslo,no\n",
+        "outcome,age,city\nyes,31,Oslo\nno,Paris\nno,40,Oslo\n",
+        'age,city,outcome\n31,"Oslo, Norway",yes\n52,no\n40,Oslo,no\n',
+        "age;city;outcome\n31;Oslo;yes\n52;no",
+    ],
+)
+def test_a_line_with_too_few_fields(tmp_path: Path, content: str) -> None:
+    wanted = "has 2 fields in line 3, where the header has 3; add the missing fields, or remove that line"
+    assert refusal(tmp_path, content) == wanted
+    with pytest.raises(InputError) as caught:
+        look_at(tmp_path / "people.csv")
+    assert str(caught.value).endswith(f"people.csv: {wanted}")
+
+
+def test_empty_cells_and_empty_lines_are_no_lines_with_too_few_fields(tmp_path: Path) -> None:
+    records = read(tmp_path, "outcome,age,city\nyes,31,\n\nno,52,Oslo\n,,\n\n")
+    assert records.feature_names == ("age", "city=Oslo", "city=missing") and len(records) == 2
+    assert look_at(tmp_path / "people.csv").n_rows == 2

@@ -78,6 +78,34 @@ def test_which_label_a_probability_alone_is_about(tmp_path: Path, pair: tuple[ob
     assert probability_of_the_label(predictions) == pytest.approx(EXPECTED, abs=1e-6)
 
 
+@pytest.mark.parametrize("columns", [{"prob_01": P_YES}, {"prob_1": [1 - p for p in P_YES]}])
+def test_classes_with_leading_zeros_stay_apart(tmp_path: Path, columns: dict[str, object]) -> None:
+    labels = [{"yes": "01", "no": "1"}[answer] for answer in ANSWERS]
+    predictions = read(table(tmp_path, label=labels, split=SPLIT, **columns))
+    assert probability_of_the_label(predictions) == pytest.approx(EXPECTED, abs=1e-6)
+    assert [predictions.class_names[label] for label in predictions.labels] == labels
+
+
+def test_columns_may_be_called_by_numbers_with_leading_zeros(tmp_path: Path) -> None:
+    scores = np.random.default_rng(0).dirichlet(np.ones(12), 4)
+    named = {f"prob_{k:02}": scores[:, k] for k in (*range(5, 12), *range(5))}
+    for labels in ([3, 0, 11, 7], ["03", "00", "11", "07"]):
+        predictions = read(table(tmp_path, label=labels, split=SPLIT, **named))
+        assert probability_of_the_label(predictions) == pytest.approx(
+            scores[range(4), [3, 0, 11, 7]], abs=1e-6
+        )
+    both = {"prob_01": P_YES, "prob_1": [1 - p for p in P_YES]}
+    predictions = read(table(tmp_path, label=["01", "1", "01", "1"], split=SPLIT, **both))
+    assert probability_of_the_label(predictions) == pytest.approx(EXPECTED, abs=1e-6)
+
+
+def test_outputs_with_leading_zeros_are_numbers(tmp_path: Path) -> None:
+    path = table(tmp_path, y=["007", "012", "100", "3"], split=SPLIT, out=["008", "1.5", "099", "4"])
+    predictions = read(path, prediction="out")
+    assert predictions.labels.tolist() == [7, 12, 100, 3]
+    assert predictions.logits[:, 0].tolist() == [8, 1.5, 99, 4]
+
+
 @pytest.mark.parametrize("form", ["{}", "True|False", "TRUE|FALSE", "yes|no", "Y|N", "1|0", "1.0|0.0",
                                   "member|non-member", "in|out", "train|validation"])  # fmt: skip
 def test_members_in_every_spelling(tmp_path: Path, form: str) -> None:

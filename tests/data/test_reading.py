@@ -75,9 +75,24 @@ def test_likely_mistakes_are_named(column: dict[str, Any], warning: str) -> None
     assert text.startswith(warning)
 
 
+@pytest.mark.parametrize(
+    ("rare", "start"),
+    [
+        (["maybe"], ["class 'maybe' has a single record; a model that is not trained on it never sees its "]),
+        (["maybe", "well"], ["the classes 'maybe', 'well' have a single record each; "]),
+        (["maybe", "maybe"], []),
+    ],
+)
+def test_classes_with_a_single_record_are_named(rare: list[str], start: list[str]) -> None:
+    labels = np.array(["no", "yes"] * (N // 2))
+    labels = np.array([*labels[: N - len(rare)], *rare])
+    found = warnings_of(table(), labels)
+    assert [text[: len(wanted)] for text, wanted in zip(found, start, strict=True)] == start
+
+
 def test_a_number_column_with_a_few_bad_cells_is_named() -> None:
     (text,) = warnings_of(table(size=[*map(str, RNG.permutation(N - 2)), "unknown", "unknown"]))
-    assert text.startswith("feature 'size' is 'unknown' among numbers in 2 rows (first: row-38); correct")
+    assert text.startswith("feature 'size' holds text among numbers in 2 rows (first: row-38): 'unknown'; ")
 
 
 def test_a_finer_column_that_determines_the_label_is_named_unless_it_may_by_chance() -> None:

@@ -8,6 +8,7 @@ row 0 of the run's bank, and the references are the other rows.
 from __future__ import annotations
 
 import csv
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -319,11 +320,23 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
         listed = listed[1:]
     if not listed:
         raise InputError(f"members={str(path)!r} lists no ids; write one id of a member per line")
-    unknown = sorted(set(listed) - known)
-    if unknown:
-        raise InputError(
-            f"members={str(path)!r}: {len(unknown)} ids are not among the records (the first is "
-            f"{unknown[0]!r}; an id of the records is {str(records.ids[0])!r}). Call a header 'id'"
-        )
+    if unknown := [name for name in dict.fromkeys(listed) if name not in known]:
+        raise InputError(f"members={str(path)!r}: {_unknown_ids(unknown, known, records, listed[0])}")
     is_member: BoolArray = np.isin(records.ids, listed) | np.isin(of_documents, listed)
+    if is_member.all():
+        raise InputError(
+            f"members={str(path)!r} names every record as a member; list only those that the model was "
+            "trained on"
+        )
     return is_member
+
+
+def _unknown_ids(unknown: Sequence[str], known: Collection[str], records: Records, first_line: str) -> str:
+    """Which listed ids are none of the records, and the likely reason."""
+    n_unknown = f"{len(unknown):,} ids are" if len(unknown) > 1 else "1 id is"
+    first = f" (the first is {unknown[0]!r})" if len(unknown) > 1 else f" ({unknown[0]!r})"
+    example = f"The records have ids such as {str(records.ids[0])!r}"
+    are_cut = {name.lstrip("0") for name in unknown} & {name.lstrip("0") for name in known}
+    hints = [f"{example}: were leading zeros lost?" if are_cut else f"{example}."]
+    hints += ["If the first line is a header, call it 'id'"] if first_line in unknown else []
+    return f"{n_unknown} not among the records{first}. {' '.join(hints)}".rstrip(".")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import Roles, encode_labels, noting, refuse_where, require_names, unique_ids
-from leakscope.data.csv_form import csv_problem, refuse_utf_16, scan_csv
+from leakscope.data.csv_form import csv_problem, refuse_short_rows, refuse_utf_16, scan_csv
 from leakscope.data.read_column import ReadColumn, read_column
 from leakscope.data.suspicions import likely_mistakes
 from leakscope.data.text_values import values_of
@@ -82,6 +82,9 @@ def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]
             overrides = dict.fromkeys(as_text, pl.String)
             scan = scan_csv(path, schema_overrides=overrides, infer_schema_length=None)
             scan.sink_parquet(readable, compression="lz4")
+            written = pl.scan_parquet(readable, glob=False, hive_partitioning=False)
+            if written.select(pl.last().is_null().any()).collect().item():
+                refuse_short_rows(path)
         else:
             check_parquet(path)
         yield _opened(readable)._replace(is_typed=readable == path)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray
+from leakscope.data.text_values import CODE
 from leakscope.disk.string_arrays import are_unique, distinct
 from leakscope.errors import InputError, did_you_mean
 
@@ -21,6 +22,7 @@ Task = Literal["auto", "classification", "regression"]
 TASKS = ("auto", "classification", "regression")
 _LOST_SHARE = 1e-4  # of the range of numeric labels, by rounding to float32
 MANY_CLASSES = 100
+_SHOWN = 3
 
 
 class Roles(NamedTuple):
@@ -130,9 +132,17 @@ def _refuse_texts(values: AnyArray, column: str) -> NoReturn:
     """Says which texts keep a column from being numbers, or that all of it is text."""
     categories, _ = distinct(values)
     texts = [str(category) for category in categories if not _is_number(str(category))]
-    if len(texts) < len(categories):
-        marked = np.isin(values, texts)
-        refuse_where(marked, f"label {column!r} is {texts[0]!r} among numbers", "drop or fill those rows")
+    if 0 < len(texts) < len(categories):
+        where, shown = in_rows(np.isin(values, texts)), listed([*map(repr, texts)], _SHOWN)
+        raise InputError(
+            f"label {column!r} holds text among numbers {where}: {shown}; drop or fill those rows"
+        )
+    code = next((str(category) for category in categories if CODE.fullmatch(str(category))), None)
+    if code is not None and not texts:
+        raise InputError(
+            f"label {column!r} is text, because {code!r} has leading zeros; remove the zeros if these are "
+            "numbers, or use task='classification'"
+        )
     raise InputError(f"label {column!r} is text, which task='regression' cannot use; use 'classification'")
 
 

@@ -1,6 +1,7 @@
-"""The form of a csv file: separator, header, encoding, empty lines and rows that are too long.
+"""The form of a csv file: separator, header, encoding, empty lines, leading zeros and rows that are too long.
 
-polars guesses none of the first three, takes an empty line for a record, and does not say which row is wrong.
+polars guesses none of the first three, takes an empty line for a record and 01067 for 1067, and does not say
+which row is wrong.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
+from operator import gt, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from leakscope.data.text_values import CODE
 from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError, first_line
 
@@ -21,21 +27,43 @@ if TYPE_CHECKING:
 
 _SEPARATORS = (",", ";", "\t", "|")
 _USUAL_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes
-_AT_ONCE = 1 << 22
+_AT_ONCE, _IN_CACHE = 1 << 22, 1 << 17
 _EMPTY_ROW = re.compile(rb'\n[ \t\r,;|"]*\n')
+_CODE_IN_LINE = re.compile(rb'[,;\t|"\n][+-]?0\d')
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def scan_csv(path: Path, **options: Any) -> pl.LazyFrame:
-    """A csv file as polars reads it with these options, without the rows that have no value at all.
+    """A csv file as polars reads it with these options, but for two things.
+
+    Rows that have no value at all are left out. A column with leading zeros is text: as numbers, 01 and 1 are
+    the same.
 
     Raises:
         InputError: see `csv_separator`.
     """
     import polars as pl
 
-    scan = pl.scan_csv(path, separator=csv_separator(path), glob=False, **options)
+    form: dict[str, Any] = {"separator": csv_separator(path), "glob": False}
+    scan = pl.scan_csv(path, **form, **options)
+    if codes := _columns_of_codes(path, scan, form):
+        form["ignore_errors"] = options.get("ignore_errors", False)
+        scan = pl.scan_csv(path, **form, schema=scan.collect_schema() | dict.fromkeys(codes, pl.String))
     return scan.filter(~pl.all_horizontal(pl.all().is_null())) if _has_empty_rows(path) else scan
+
+
+def _columns_of_codes(path: Path, scan: pl.LazyFrame, form: dict[str, Any]) -> list[str]:
+    """The columns that were taken for numbers although a value has leading zeros, such as 01067."""
+    import polars as pl
+
+    schema = scan.collect_schema()
+    numeric = [name for name, dtype in schema.items() if dtype.is_numeric()]
+    # Few files hold any; the others need not be parsed once more.
+    if not numeric or not _may_hold_codes(path):
+        return []
+    texts = pl.scan_csv(path, **form, schema=dict.fromkeys(schema, pl.String)).select(numeric)
+    found = texts.select(pl.all().str.contains(f"^{CODE.pattern}$").any()).collect(engine="streaming")
+    return [name for name in numeric if found[name].item()]
 
 
 def csv_problem(path: Path, error: Exception) -> str:
@@ -43,8 +71,20 @@ def csv_problem(path: Path, error: Exception) -> str:
     text = first_line(error)
     if "empty CSV" in text:
         return "is empty; give a header and one record per line"
-    too_long = _too_long_row(path) if "more fields" in text else ""
-    return too_long or f"cannot be read as {path.suffix[1:]}: {text}"
+    row = _odd_row(path, gt) if "more fields" in text else ""
+    remedy = f"quote texts and numbers that contain {csv_separator(path)!r}, or remove the extra field"
+    return f"{row}; {remedy}" if row else f"cannot be read as {path.suffix[1:]}: {text}"
+
+
+def refuse_short_rows(path: Path) -> None:
+    """Refuses a row with fewer fields than the header: it is not known which are missing.
+
+    Raises:
+        InputError: names the first such line; polars would leave its last columns without values.
+    """
+    row = _odd_row(path, lt)
+    if row:
+        raise InputError(f"{row}; add the missing fields, or remove that line")
 
 
 def refuse_utf_16(start: bytes) -> None:
@@ -118,29 +158,47 @@ def _not_utf8(path: Path, separator: str, names: list[str], offset: int) -> str:
 
 def _has_empty_rows(path: Path) -> bool:
     """Whether a line may hold nothing but separators; a text in quotes can look so, which does no harm."""
+    return any(_EMPTY_ROW.search(lines) for lines in _whole_lines(path))
+
+
+def _may_hold_codes(path: Path) -> bool:
+    """Whether a field may begin with 0 and another digit; a part of a text can, which does no harm."""
+    return any(_has_zero_before_digit(lines) and _CODE_IN_LINE.search(lines) for lines in _whole_lines(path))
+
+
+def _has_zero_before_digit(lines: bytes) -> bool:
+    """Whether the first digit of a number is 0 and another follows: far faster than a regular expression."""
+    for at in range(0, len(lines), _IN_CACHE):
+        some = np.frombuffer(lines[at : at + _IN_CACHE + 2], np.uint8)
+        is_digit = (some - ord("0")) < 10  # what is smaller than 0 wraps around
+        begins = ~is_digit[:-2] & (some[:-2] != ord("."))
+        if (begins & (some[1:-1] == ord("0")) & is_digit[2:]).any():
+            return True
+    return False
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """A file in parts that begin and end at the end of a line."""
     with open_regular(path) as file:
         rest = b""
         while part := file.read(_AT_ONCE):
             part = rest + part
-            if _EMPTY_ROW.search(part):
-                return True
+            yield part
             rest = part[max(part.rfind(b"\n"), 0) :]
-    return _EMPTY_ROW.search(rest + b"\n") is not None and rest.strip(b"\n") != b""
+    if rest.strip(b"\n"):
+        yield rest + b"\n"
 
 
-def _too_long_row(path: Path) -> str:
-    """The first row with more fields than the header; empty where there is none."""
-    separator = csv_separator(path)
+def _odd_row(path: Path, is_odd: Callable[[int, int], bool]) -> str:
+    """The first row whose number of fields, beside that of the header, is odd; empty where there is none."""
     with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-        rows = csv.reader(text, delimiter=separator)
+        rows = csv.reader(text, delimiter=csv_separator(path))
         try:
             n_names = len(next(rows, []))
             for row in rows:
-                if len(row) > n_names:
-                    return (
-                        f"has {len(row)} fields in line {rows.line_num:,}, where the header has {n_names}; "
-                        f"quote texts and numbers that contain {separator!r}, or remove what is too much"
-                    )
-        except csv.Error:
+                if is_odd(len(row), n_names) and any(field.strip() for field in row):
+                    n_fields = f"{len(row)} field{'s' if len(row) > 1 else ''}"
+                    return f"has {n_fields} in line {rows.line_num:,}, where the header has {n_names}"
+        except csv.Error:  # a field that is longer than Python allows
             return ""
     return ""

@@ -155,7 +155,7 @@ def _two_classes(model: ModelColumns, labels: TrueClasses, given: Sequence[str])
         return ClassOrder(_with_last(labels.names, positive), False)
     if given:
         raise InputError(f"classes={list(given)}: choose one of the labels: {', '.join(labels.names)}")
-    if model.is_numbered and model.classes[0] in ("0", "1"):
+    if model.is_numbered and int(model.classes[0]) in (0, 1):
         return ClassOrder(_with_last(labels.names, labels.names[int(model.classes[0])]), True)
     lower = {name.lower(): name for name in labels.names}
     known = _POSITIVE.get(frozenset(lower))
@@ -174,13 +174,18 @@ def _with_last(names: Sequence[str], last: str) -> tuple[str, ...]:
 
 def _matched(labels: TrueClasses, classes: Sequence[str], partial: bool = False) -> tuple[str, ...] | None:
     """The classes, called as the labels are; None where a label (or, if partial, a class) has no partner."""
-    for same in (str, str.lower):
+    for same in (str, str.lower, _without_leading_zeros):
         spelled = {same(name): name for name in labels.names}
         known = {same(name) for name in classes}
         is_whole = known <= set(spelled) if partial else set(spelled) <= known
         if known and is_whole and len(known) == len(classes) and len(spelled) == len(labels.names):
             return tuple(spelled.get(same(name), name) for name in classes)
     return None
+
+
+def _without_leading_zeros(text: str) -> str:
+    """Classes 0 to 11 may have columns that are called 00 to 11."""
+    return text.lstrip("0") or "0" if text.isdecimal() else text
 
 
 def _first_unknown(labels: TrueClasses, classes: Sequence[str]) -> str:

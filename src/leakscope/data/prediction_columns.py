@@ -82,7 +82,7 @@ def _opened(path: Path, given: PredictionColumns) -> Iterator[ColumnFile]:
         with column_file(path, ["id" if given.id is None else given.id]) as file:
             yield file
     except InputError as error:
-        if "where the header has" in str(error):
+        if "remove the extra field" in str(error):
             raise InputError(
                 f"{error}; where numbers have decimal commas, separate the columns by semicolons"
             ) from error

@@ -218,11 +218,13 @@ def _of_stem(names: Sequence[str], stem: str, kind: Kind) -> ModelColumns | None
         return ModelColumns(tuple(classes), kind, tuple(classes.values()))
     ordered = sorted(classes, key=lambda name: int(classes[name]))
     numbers = [int(classes[name]) for name in ordered]
+    if len(set(numbers)) < len(numbers):  # 01 and 1 are two classes
+        return ModelColumns(tuple(classes), kind, tuple(classes.values()))
     if len(numbers) > 1 and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
         gap = min(set(range(numbers[0], numbers[-1])) - set(numbers))
         require_names("output column", [f"{ordered[0][: len(stem)]}_{gap}"], names)
     is_numbered = numbers[0] == 0 or len(numbers) == 1
-    return ModelColumns(tuple(ordered), kind, tuple(map(str, numbers)), is_numbered)
+    return ModelColumns(tuple(ordered), kind, tuple(classes[name] for name in ordered), is_numbered)
 
 
 def _classes_by_name(columns: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.data.columns import in_rows
+from leakscope.data.columns import in_rows, listed
 from leakscope.data.text_values import TextValues, has_unit, values_of
 from leakscope.frames.columns import PlainColumn
 from leakscope.frames.reading import ColumnKind, ColumnReading
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 256
 """Of one text column; more is an identifier or free text, and would not fit."""
+_SHOWN = 3
 _MICROSECONDS_PER_DAY = 86_400_000_000
 _REMEDIES = {
     "among": "correct those cells, leave them empty, or leave the column out",
@@ -182,7 +183,9 @@ def _problem(name: str, values: TextValues, categories: list[str], codes: IntArr
     texts = set(values.wrong)
     wrong = np.array([*(text in texts for text in categories), False])[codes]
     remedy = next(text for part, text in _REMEDIES.items() if part in values.problem)
-    return f"{_in_rows(name, values.problem, wrong)}; {remedy}"
+    where = _in_rows(name, values.problem, wrong)
+    shown = f": {listed([*map(repr, values.wrong)], _SHOWN)}" if "among" in values.problem else ""
+    return f"{where}{shown}; {remedy}"
 
 
 def _in_rows(name: str, problem: str, rows: BoolArray) -> str:

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from leakscope.array_types import AnyArray, FloatArray
-from leakscope.data.columns import MANY_CLASSES
+from leakscope.data.columns import MANY_CLASSES, listed
 from leakscope.data.read_column import ReadColumn
 
 _FEWEST_ROWS = 20  # fewer agree by chance
 _ROWS_PER_VALUE = 10  # of a column that is finer than the label, likewise
 _ID_NAME = re.compile(r"(^|.*[ _.-])(id|ids|key|uuid|guid|index|nr|no|number|unnamed: ?0)", re.IGNORECASE)
 _PERSON_NAME = re.compile(r"(.*[ _.-])?(id|ids|uuid|guid)", re.IGNORECASE)
+_SHOWN = 6
 _SAME_NUMBER = 1 - 1e-6  # correlation of a number with itself, as float32
 
 
@@ -23,7 +24,7 @@ def likely_mistakes(
 ) -> tuple[str, ...]:
     """What looks wrong with features and labels, one sentence each."""
     n_classes = len(class_names)
-    mistakes = list(alike("the label", class_names))
+    mistakes = [*alike("the label", class_names), *_single_records(labels, class_names)]
     for column in columns:
         mistakes += [*column.warnings, *_of_column(column, labels, n_classes)]
         if column.encoded.is_text:
@@ -38,6 +39,21 @@ def likely_mistakes(
             "column, or a number to predict (task='regression')?"
         )
     return tuple(mistakes)
+
+
+def _single_records(labels: AnyArray, class_names: Sequence[str]) -> Iterator[str]:
+    """Classes of one record; where classes are very many, another line says how small the smallest is."""
+    if not class_names or len(class_names) > MANY_CLASSES or len(labels) < _FEWEST_ROWS:
+        return
+    counts = np.bincount(labels, minlength=len(class_names))
+    single = [repr(name) for name, n_records in zip(class_names, counts, strict=True) if n_records == 1]
+    if single:
+        which = f"class {single[0]} has" if len(single) == 1 else f"the classes {listed(single, _SHOWN)} have"
+        each = "" if len(single) == 1 else " each"
+        yield (
+            f"{which} a single record{each}; a model that is not trained on it never sees its class: merge "
+            "it with another class, or leave it out"
+        )
 
 
 def alike(what: str, texts: Iterable[str]) -> Iterator[str]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+CODE = re.compile(r"[+-]?0\d+")
+"""0049: a number would lose the zeros."""
 MISSING_MARKS = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "-"})  # lower case
 _INFINITE = frozenset({"inf", "infinity"})
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_CODE = re.compile(r"[+-]?0\d+")  # 0049: a number would lose the zeros
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?")
 _THOUSANDS = re.compile(r"[+-]?(\d+|[1-9]\d{0,2}(,\d{3})+)(\.\d+)?")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -72,14 +73,14 @@ def values_of(counts: Mapping[str, int], is_typed: bool = False) -> TextValues:
         infinite = all(_is_infinite(text) for text in wrong)
         few = len(wrong) <= _FEW_WRONG and n_right >= _NUMBERS_SHARE * n_rows
         if infinite or few:
-            return TextValues(problem=f"is {wrong[0]!r} among numbers", wrong=tuple(wrong))
+            return TextValues(problem="holds text among numbers", wrong=tuple(wrong))
         return TEXTS
     return _numbers(numbers, marks, is_typed)
 
 
 def _numbers(texts: Sequence[str], marks: Mapping[str, None], is_typed: bool) -> TextValues:
     """Texts that are all numbers."""
-    if any(_CODE.fullmatch(text.strip()) for text in texts):
+    if any(CODE.fullmatch(text.strip()) for text in texts):
         return TEXTS
     shown = ", ".join(repr(mark) for mark in sorted(marks)[:3])
     note = f"{shown} read as missing" if marks else ""
@@ -126,6 +127,15 @@ def days_since_1970(moment: datetime) -> float:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return (moment - _EPOCH).total_seconds() / _SECONDS_PER_DAY
+
+
+def are_measurements(texts: Sequence[str]) -> bool:
+    """Whether texts are dates, times, or numbers that are not all whole: nothing that names a record."""
+    bare = [text.strip() for text in texts if not _is_mark(text)]
+    n_values = sum(_is_number(text) or _is_date(text) or has_unit(text) for text in bare)
+    return 2 * n_values > len(bare) and any(
+        _is_date(text) or has_unit(text) or (_is_number(text) and not text.isdecimal()) for text in bare
+    )
 
 
 def has_unit(text: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
 from leakscope.audits.units import are_people
 from leakscope.data.columns import in_rows, listed, require_names
+from leakscope.data.text_values import CODE
 from leakscope.errors import InputError
 
 _LABELS = ("label", "labels", "target", "class", "outcome", "response", "y", "y_true", "diagnosis")
@@ -105,13 +106,13 @@ def _varies_later(look: Look, column: Column) -> bool:
 
 def guess_id(look: Look, label: str) -> tuple[str | None, str]:
     """The column that is probably the id of each record, and why; None where there is none."""
-    unique = [c for c in look.columns if c.is_unique and c.kind in ("whole", "text") and c.name != label]
+    unique = [c for c in look.columns if c.is_unique and c.can_be_id and c.name != label]
     named = [column for column in unique if _is_named_as_id(column)]
     texts = [column for column in unique if column.kind == "text" and column not in named]
     for column in (*named, *texts):
         if not whole_column(look.path, column.name).is_duplicated().any():
             return column.name, "no value occurs twice"
-    return None, "no column is called so and unique; records are numbered by row"
+    return None, "no column has unique values and a name such as 'id'; records are numbered by row"
 
 
 def guess_unit(look: Look, label: str | None = None, id_column: str | None = None) -> str | None:
@@ -145,7 +146,7 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
         )
     numbers = texts.cast(pl.Float64, strict=False)
     shown = listed([str(text) for text in texts.unique(maintain_order=True).head(_SHOWN + 1)], _SHOWN)
-    if numbers.null_count():
+    if numbers.null_count() or texts.str.contains(f"^{CODE.pattern}$").any():
         return _classes_of_text(look, label, n_values, shown)
     is_whole = bool((numbers == numbers.round()).all())
     is_many = n_values > _MOST_CLASSES and n_values * _ROWS_PER_CLASS > look.n_rows

@@ -6,12 +6,11 @@ columns that decide something.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from leakscope.data.csv_form import csv_problem, scan_csv
+from leakscope.data.csv_form import csv_problem, refuse_short_rows, scan_csv
+from leakscope.data.text_values import are_measurements, values_of
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.errors import InputError, first_line
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 20_000
 MOST_CATEGORIES = 256  # of a text that becomes features, one per category
-_TEXTS_LOOKED_AT = 1000
-_NUMBER_OR_DATE = r"^\s*[+-]?\d[\d.,:/TZ +-]*$"
 
 Kind = Literal["whole", "number", "bool", "text", "other"]
 
@@ -35,6 +32,7 @@ class Column(NamedTuple):
         n_values: how many different values.
         is_unique: whether no value occurs twice.
         is_free_text: texts of so many values that they cannot be features.
+        can_be_id: whether its values name records: texts or whole numbers, but no dates and no measurements.
     """
 
     name: str
@@ -42,6 +40,7 @@ class Column(NamedTuple):
     n_values: int
     is_unique: bool
     is_free_text: bool
+    can_be_id: bool
 
 
 class Look(NamedTuple):
@@ -72,7 +71,9 @@ def look_at(path: Path) -> Look:
     try:
         scan = _scan(path)
         first = scan.head(FIRST_ROWS).collect()
-        n_rows = int(scan.select(pl.len()).collect().item())
+        n_rows, n_empty = scan.select(pl.len(), pl.last().null_count().alias("n_empty")).collect().row(0)
+        if n_empty and path.suffix.lower() == ".csv":
+            refuse_short_rows(path)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ParquetFileError) as error:
         raise InputError(f"{path}: {csv_problem(path, error)}") from error
     except InputError as error:
@@ -82,7 +83,8 @@ def look_at(path: Path) -> Look:
             f"{path}: has {len(first.columns)} columns and {n_rows:,} rows; an audit needs records with a "
             "label and at least one feature"
         )
-    return Look(path, tuple(_column(first[name]) for name in first.columns), n_rows)
+    is_typed = path.suffix.lower() == ".parquet"
+    return Look(path, tuple(_column(first[name], is_typed) for name in first.columns), n_rows)
 
 
 def whole_column(path: Path, name: str) -> pl.Series:
@@ -104,14 +106,15 @@ def _scan(path: Path, as_text: bool = False) -> pl.LazyFrame:
     return scan_csv(path, infer_schema=not as_text, infer_schema_length=FIRST_ROWS, ignore_errors=not as_text)
 
 
-def _column(series: pl.Series) -> Column:
+def _column(series: pl.Series, is_typed: bool) -> Column:
     kind = _kind(series)
     # Values of other types, such as lists, cannot always be compared.
     values = series.drop_nulls() if kind == "other" else series.drop_nulls().unique(maintain_order=True)
     is_unique = kind != "other" and len(values) == len(series) and len(series) > 1
-    is_many = kind == "text" and len(values) > MOST_CATEGORIES
-    is_free_text = is_many and not _holds_numbers(values.head(_TEXTS_LOOKED_AT).to_list())
-    return Column(series.name, kind, len(values), is_unique, is_free_text)
+    counts = _counts(series) if kind == "text" else {}
+    is_free_text = len(counts) > MOST_CATEGORIES and not _are_numbers(counts, is_typed)
+    can_be_id = kind == "whole" or (kind == "text" and not are_measurements([*counts]))
+    return Column(series.name, kind, len(values), is_unique, is_free_text, can_be_id)
 
 
 def _kind(series: pl.Series) -> Kind:
@@ -127,6 +130,15 @@ def _kind(series: pl.Series) -> Kind:
     return "text" if isinstance(series.dtype, (pl.String, pl.Categorical, pl.Enum)) else "other"
 
 
-def _holds_numbers(texts: Sequence[str]) -> bool:
-    """Whether most texts are numbers with commas, or dates."""
-    return sum(bool(re.match(_NUMBER_OR_DATE, text)) for text in texts) > len(texts) / 2
+def _counts(series: pl.Series) -> dict[str, int]:
+    """In how many rows each text stands."""
+    import polars as pl
+
+    texts = series.drop_nulls().cast(pl.String)
+    return dict(zip(texts.unique(maintain_order=True), texts.unique_counts(), strict=True))
+
+
+def _are_numbers(counts: dict[str, int], is_typed: bool) -> bool:
+    """Whether an audit reads texts as numbers or dates, or refuses them because they nearly are."""
+    values = values_of(counts, is_typed)
+    return bool(values.numbers or values.problem)

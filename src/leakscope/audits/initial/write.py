@@ -215,6 +215,8 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
         lines.append(f"Unit: {found.unit!r}; all records of one are in a training set, or none is.")
     if found.left_out:
         lines.append(f"Left out: {', '.join(map(repr, found.left_out))}, {found.left_out_reason}.")
+    if records is not None and records.reading is not None:
+        lines += [f"Check: {warning}." for warning in records.reading.warnings]
     if records is None:
         lines.append("The file is large, so only its first rows and these columns were looked at.")
     return tuple(lines)
