@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposed_share import DEGREE, models_to_pass
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome
-from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.hygiene.outcome import Outcome, why_undermined
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import (
@@ -66,9 +66,9 @@ def judge_gate(
         n_nonmembers: non-members of each target; None: unknown.
         noun: what members are.
     """
-    failed_checks = [check.name for check in undermining(hygiene)]
+    undermined = why_undermined(hygiene)
     outcomes = (_marked(limit, n_nonmembers) for limit in _outcomes(gate, attacks, exposed))
-    decided = (_undecided(limit, failed_checks) for limit in outcomes)
+    decided = (_undecided(limit, undermined) for limit in outcomes)
     limits = tuple(replace(limit, sentence=noun.say(limit.sentence)) for limit in decided)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
@@ -118,14 +118,12 @@ def _marked(limit: LimitOutcome, n_nonmembers: int | None) -> LimitOutcome:
     return limit if why is None else replace(limit, sentence=f"{limit.sentence} {why}")
 
 
-def _undecided(limit: LimitOutcome, failed_checks: Sequence[str]) -> LimitOutcome:
+def _undecided(limit: LimitOutcome, undermined: str | None) -> LimitOutcome:
     """The limit without a conclusion, where figures cannot be trusted."""
-    if not failed_checks:
+    if undermined is None:
         return limit
-    names = ", ".join(failed_checks)
-    sentence = (
-        f"Gate inconclusive: {limit.limit_on} cannot be judged, because checks of the audit failed ({names})."
-    )
+    because = undermined.replace("its figures", "the figures of the audit")
+    sentence = f"Gate inconclusive: {limit.limit_on} cannot be judged, because {because}."
     return replace(limit, outcome="inconclusive", sentence=sentence)
 
 
