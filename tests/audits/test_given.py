@@ -236,7 +236,8 @@ def test_configs_of_an_estimator_and_of_functions(tmp_path: Path, target: Target
         assert json.loads(done.out)["accuracy"]["members"]["value"] == 1.0
     untrusted = config(target, "untrusted", estimator, "estimator = 'neighbour.joblib'")
     refused = run_command("audit", untrusted, "--out", tmp_path / "untrusted")
-    assert refused.exit_code == 2 and "trust" in refused.err
+    assert refused.exit_code == 2 and "`trust = true` under [target]" in refused.err
+    assert "--trust" not in refused.err, "audit has no such option"
     assert not (tmp_path / "untrusted").exists()
 
 

@@ -142,6 +142,18 @@ def test_read_json_names_a_missing_file(tmp_path: Path) -> None:
         read_json(tmp_path / "x.json")
 
 
+def test_a_json_file_of_a_forgers_size_is_refused_unread(tmp_path: Path) -> None:
+    """A sparse file costs whoever sends it nothing, and would fill the memory of whoever reads it."""
+    path = tmp_path / "results.json"
+    path.write_text('{"a": 1}')
+    os.truncate(path, 20 << 30)
+    with pytest.raises(
+        CorruptBankError, match=r"has 21,474,836,480 bytes, and no run writes more than"
+    ) as error:
+        read_json(path)
+    assert error.value.exit_code == 3 and len(str(error.value).splitlines()) == 1
+
+
 def test_plain_makes_json_of_arrays_tuples_and_what_is_not_finite() -> None:
     value = {
         1: np.float32(0.5),

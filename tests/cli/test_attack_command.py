@@ -247,6 +247,7 @@ def test_an_estimator_is_attacked_if_the_user_trusts_the_file(
     options = ["--model", tmp_path / "forest.joblib", *record_files]
     refused = run_command("attack", *options)
     assert refused.exit_code == 2 and "runs whatever code is in it" in refused.err
+    assert "allow it with --trust, or save" in " ".join(refused.err.split())
     assert not (tmp_path / "run").exists()
     assert run_command("attack", *options, "--trust", "--quiet").exit_code == 0
     results = json.loads((tmp_path / "run" / "results.json").read_text())

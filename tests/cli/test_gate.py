@@ -138,6 +138,8 @@ def test_two_models_are_marked_unreliable_without_a_gate_too(tmp_path: Path) -> 
     columns, _, verdict = done.out.partition("\n\n")
     assert columns == "2 features: a number; b number"
     assert verdict.startswith("UNRELIABLE (models): The figures of 2 models are unreliable")
+    assert "Rating: inconclusive, because its figures are unreliable (models)." in verdict
+    assert "check of the audit failed" not in verdict and "checks of the audit failed" not in verdict
     page = (tmp_path / "run" / "report.html").read_text()
     assert 'class="badge bad">Unreliable' in page
     assert '<figure class="gauge' not in page and 'class="badge good"' not in page

@@ -195,6 +195,14 @@ def test_runs_without_a_common_attack_or_given_twice_are_refused(audits: Path, t
         compared(audits, tmp_path / "out", "leaky")
 
 
+def test_a_link_to_a_run_is_the_same_run(audits: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(audits / "leaky")
+    with pytest.raises(InputError, match="the same run is given twice"):
+        compare([audits / "leaky", link], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_another_comparisons_folder_is_refused(audits: Path, tmp_path: Path) -> None:
     compared(audits, tmp_path / "out", "leaky", "again")
     with pytest.raises(BankMismatchError, match="different run"):

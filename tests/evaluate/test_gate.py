@@ -147,7 +147,11 @@ def test_a_check_that_undermines_the_figures_leaves_every_limit_undecided(
     checks = [Outcome("balance", "ok", ""), Outcome("accuracy", status, "")]
     result = judge_gate(Gate(max_auc=limit), {"lira": figures(0.58, 0.04, 0.07, 0.6)}, EXPOSED, checks)
     assert result.outcome == result.limits[0].outcome == "inconclusive"
-    assert "(accuracy)" in result.limits[0].sentence
+    reasons = {
+        "failed": "checks of the audit failed",
+        "unreliable": "the figures of the audit are unreliable",
+    }
+    assert f"because {reasons[status]} (accuracy)." in result.limits[0].sentence
     warned = [Outcome("accuracy", "warning", "")]
     assert (
         judge_gate(Gate(max_auc=0.7), {"lira": figures(0.58, 0.04, 0.07, 0.6)}, None, warned).outcome

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leakscope import audit
 from leakscope.data.canaries import Canaries
-from leakscope.evaluate.hygiene.outcome import Outcome
+from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
@@ -156,12 +156,20 @@ def test_an_audit_too_small_to_find_a_high_leak_is_inconclusive(audits: dict[flo
     assert "too small to rule out" in rating_sentence(results)
 
 
-@pytest.mark.parametrize("status", ["failed", "unreliable"])
-def test_a_failed_check_leaves_nothing_to_rate(audits: dict[float, AuditResults], status: str) -> None:
-    check = Outcome("models", status, "Too few.")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("failed", "checks of the audit failed (models)"),
+        ("unreliable", "its figures are unreliable (models)"),
+    ],
+)
+def test_a_failed_check_leaves_nothing_to_rate(
+    audits: dict[float, AuditResults], status: Status, reason: str
+) -> None:
+    check = Outcome("models", status, "Too few.")
     results = rated_again(replace(audits[4.0], hygiene=(check,)))
     assert results.rating.level == "inconclusive"
-    assert rating_sentence(results) == ("Rating: inconclusive, because checks of the audit failed (models).")
+    assert rating_sentence(results) == f"Rating: inconclusive, because {reason}."
 
 
 def test_a_tpr_on_a_handful_of_non_members_is_not_rated(audits: dict[float, AuditResults]) -> None:

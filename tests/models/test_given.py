@@ -150,7 +150,9 @@ def test_a_pickle_is_not_loaded_without_trust(tmp_path: Path, capsys: Any, suffi
     path = tmp_path / f"x{suffix}"
     path.write_bytes(pickle.dumps(Malicious()))
     for trust in (False, ("sklearn.tree._tree.Tree",)):
-        with pytest.raises(InputError, match=r"runs whatever code is in it; .* allow it with --trust"):
+        with pytest.raises(
+            InputError, match=r"runs whatever code is in it; .* allow it with trust=True, or save"
+        ):
             FittedEstimator(path, trust).outputs(FEATURES, CLASSES)
     assert "code ran" not in capsys.readouterr().out
 
@@ -161,7 +163,9 @@ def test_types_skops_does_not_trust_are_named(tmp_path: Path) -> None:
     assert FittedEstimator(plain).outputs(FEATURES, CLASSES).logits.shape == (40, 3)
     own = saved_as(tmp_path / "own.skops", OwnClassifier().fit(FEATURES, LABELS))
     name = f"{__name__}.OwnClassifier"
-    with pytest.raises(InputError, match=f"does not trust: {name}; .* --trust"):
+    with pytest.raises(
+        InputError, match=f"does not trust: {name}; .* allow them with trust=True, or name these"
+    ):
         FittedEstimator(own).outputs(FEATURES, CLASSES)
     with pytest.raises(InputError, match=f"does not trust: {name};"):
         FittedEstimator(own, ("another.Type",)).outputs(FEATURES, CLASSES)

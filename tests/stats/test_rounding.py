@@ -51,6 +51,9 @@ def test_ends_of_rates_stay_rates() -> None:
     [
         ("Every target has at least 193 members and 193 non-members.",
          "Every target has at least 150 members and 150 non-members."),
+        ("Every target has at least 1 member and 1 non-member; fewer than 100 give wide intervals.",
+         "Every target has at least 0 members and 0 non-members; fewer than 100 give wide intervals."),
+        ("It rests on about 1 non-member per target.", "It rests on about 1 non-member per target."),
         ("an FPR of 0.1% is below 1/1,203, the smallest that 1,203 non-members can measure",
          "an FPR of 0.1% is below 1/1,200, the smallest that 1,200 non-members can measure"),
         ("The target was trained on 203 of these records, its reference models on 150 on average.",

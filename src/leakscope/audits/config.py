@@ -142,7 +142,9 @@ class AuditConfig:
             example = "my_package.serving:predict"
             return PredictFunction(import_object("target.predict", target.predict, example, self.path.parent))
         if target.estimator is not None:
-            return FittedEstimator(self._beside(target.estimator), target.trust)
+            return FittedEstimator(
+                self._beside(target.estimator), target.trust, "`trust = true` under [target]"
+            )
         assert target.weights is not None, "one of the four is given"
         options = self.model.options if target.options is None else target.options
         return NetWeights(

@@ -40,6 +40,7 @@ from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
 
 if TYPE_CHECKING:
+    from leakscope.audits.rewriting import AuditAgain
     from leakscope.evaluate.judge import Judged
 
 KIND = "audit"
@@ -276,9 +277,14 @@ def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private
 
 def recompute(folder: Path, config: EvaluationConfig) -> AuditResults:
     """The results from the bank and the records' metadata alone; `leakscope verify` compares them."""
-    from leakscope.evaluate.judge import judge
+    return recompute_all(folder, config).results
 
-    return judge(Bank.open(folder), config, RecordMetadata.read(folder)).results
+
+def recompute_all(folder: Path, config: EvaluationConfig) -> AuditAgain:
+    """The same, and what writes tables and pages from it elsewhere; `leakscope verify` compares them, too."""
+    from leakscope.audits.rewriting import AuditAgain
+
+    return AuditAgain.of(folder, config)
 
 
 def write_reports(folder: Path, results: AuditResults, disclosure: Disclosure) -> None:

@@ -46,6 +46,8 @@ _OURS = ("identity.json", SEAL, RESULTS)
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
             StopIteration, RecursionError, OSError)  # fmt: skip
 """What computing with forged or damaged files of a run folder may raise."""
+_LARGEST_JSON = 1 << 28
+"""Bytes. The largest results.json that we have seen has 0.6 MB; parsing 256 MB takes a few GB of memory."""
 TRAIN_ANEW = "remove it to train the bank anew"
 
 
@@ -184,10 +186,16 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         InputError: it is missing.
-        CorruptBankError: it cannot be read, or is not a JSON object.
+        CorruptBankError: it cannot be read, is larger than any that a run writes, or is not a JSON object.
     """
     try:
         with open_regular(path) as file:
+            n_bytes = os.fstat(file.fileno()).st_size
+            if n_bytes > _LARGEST_JSON:
+                raise CorruptBankError(
+                    f"{path} has {n_bytes:,} bytes, and no run writes more than {_LARGEST_JSON:,}; "
+                    "get the run again from whoever made it"
+                )
             value: dict[str, Any] = json.load(file, parse_float=_finite, parse_constant=_finite)
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error

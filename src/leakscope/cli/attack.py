@@ -118,7 +118,7 @@ def attack(
         pixels = _pixel_scaling(pixel_mean, pixel_std)
         net_given = _json_options(net_options)
         given = (
-            model_from_file(model, net, net_given, *pixels, trust=trust, device=device)
+            model_from_file(model, net, net_given, *pixels, trust=trust, device=device, to_trust="--trust")
             if model is not None
             else PredictFunction(str(predict))
         )

@@ -73,7 +73,7 @@ def write_verification(run: Path, checked: Verification, junit: Path | None, sum
     if summary is not None:
         good = "Undamaged, but computed by another version" if checked.undecided else "All good"
         outcome = f"{len(checked.problems)} problems" if checked.problems else good
-        lines = Bullets([case.sentence for case in cases]).markdown()
+        lines = Bullets([*(case.sentence for case in cases), *checked.notes]).markdown()
         _write(summary, f"## {plain(name)}\n\n**{outcome}**\n\n{lines}\n".encode(), "--summary")
 
 

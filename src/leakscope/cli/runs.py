@@ -69,14 +69,17 @@ def verify(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a run folder: files against their checksums, results.json against the signals."""
+    """Check a run folder: files against their checksums; numbers, tables and pages against the signals.
+
+    Tables and pages of audits are written again and compared. What is only compared with checksums is named.
+    """
     from leakscope.runs.verification import verify_run
 
     check_files(junit, summary)
-    checked, problems, undecided = verification = verify_run(run)
+    checked, problems, undecided, notes = verification = verify_run(run)
     write_verification(run, verification, junit, summary)
     if as_json:
-        found = {"problems": problems, "undecided": list(undecided)}
+        found = {"problems": problems, "undecided": list(undecided), "notes": list(notes)}
         print_json({"run": str(run), "checked": checked, **found})
     if problems:
         remedy = "run the same command again: it repairs damaged blocks and writes the results again"
@@ -85,7 +88,7 @@ def verify(
         why, *differing = undecided
         raise OtherVersionError(f"{run}: the files are undamaged, but {why}. {'; '.join(differing)}")
     if not (quiet or as_json):
-        console().print(f"{run}: all good ({', '.join(checked)})", soft_wrap=True)
+        print_lines(console(), [f"{run}: all good ({', '.join(checked)})", *notes])
 
 
 def compare(

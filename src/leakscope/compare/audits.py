@@ -189,12 +189,11 @@ def left_out(audits: list[FinishedAudit], spec: ComparisonSpec) -> LeftOut:
 
 def _names(folders: list[Path]) -> list[str]:
     """Names of the folders; their paths where two have the same name."""
-    names = [folder.resolve().name for folder in folders]
-    if len(set(names)) < len(names):
-        names = [str(folder) for folder in folders]
-    if len(set(names)) < len(names):
-        raise InputError(f"runs={names}: the same run is given twice")
-    return names
+    resolved = [folder.resolve() for folder in folders]  # a link to a run is the same run
+    if len(set(resolved)) < len(resolved):
+        raise InputError(f"runs={[str(folder) for folder in folders]}: the same run is given twice")
+    names = [folder.name for folder in resolved]
+    return names if len(set(names)) == len(names) else [str(folder) for folder in folders]
 
 
 def _check_comparable(baseline: FinishedAudit, other: FinishedAudit) -> None:

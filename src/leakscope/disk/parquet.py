@@ -83,6 +83,12 @@ def read_stored_rows(path: Path, rows: npt.NDArray[np.int64]) -> pl.DataFrame:
         return selected.drop(_ROW, _ORDER).collect(engine="streaming")
 
 
+def read_stored_block(path: Path, rows: slice) -> pl.DataFrame:
+    """Consecutive rows of a parquet file that a run has written and that may not fit in memory."""
+    with _stored(path) as table:
+        return table.slice(rows.start, rows.stop - rows.start).collect()
+
+
 def stored_columns(path: Path) -> list[str]:
     """Names of the columns of a parquet file that a run has written."""
     with _stored(path) as table:

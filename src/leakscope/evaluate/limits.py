@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from leakscope.dp.verdict import Status
 from leakscope.evaluate.exposed_share import DEGREE, models_to_pass
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, why_too_few
-from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.hygiene.outcome import Outcome, why_undermined
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.presets import is_of_preset
 from leakscope.evaluate.results import (
@@ -68,11 +68,11 @@ def judge_gate(
         noun: what members are.
         n_references: reference models of a given model; None for a population.
     """
-    failed_checks = [check.name for check in undermining(hygiene)]
+    undermined = why_undermined(hygiene)
     why_few = None if n_references is None else why_too_few(n_references)
     found = (_without_pass(limit, why_few) for limit in _outcomes(gate, attacks, exposed))
     outcomes = (_marked(limit, n_nonmembers) for limit in found)
-    decided = (_undecided(limit, failed_checks) for limit in outcomes)
+    decided = (_undecided(limit, undermined) for limit in outcomes)
     limits = tuple(replace(limit, sentence=noun.say(limit.sentence)) for limit in decided)
     return GateResult(_overall([limit.outcome for limit in limits]), limits)
 
@@ -130,14 +130,12 @@ def _without_pass(limit: LimitOutcome, why_few: str | None) -> LimitOutcome:
     return replace(limit, outcome="inconclusive", sentence=f"Gate inconclusive: {held}. But {why_few}.")
 
 
-def _undecided(limit: LimitOutcome, failed_checks: Sequence[str]) -> LimitOutcome:
+def _undecided(limit: LimitOutcome, undermined: str | None) -> LimitOutcome:
     """The limit without a conclusion, where figures cannot be trusted."""
-    if not failed_checks:
+    if undermined is None:
         return limit
-    names = ", ".join(failed_checks)
-    sentence = (
-        f"Gate inconclusive: {limit.limit_on} cannot be judged, because checks of the audit failed ({names})."
-    )
+    because = undermined.replace("its figures", "the figures of the audit")
+    sentence = f"Gate inconclusive: {limit.limit_on} cannot be judged, because {because}."
     return replace(limit, outcome="inconclusive", sentence=sentence)
 
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from scipy import special
 
 from leakscope.evaluate.gate import GateResult
-from leakscope.evaluate.hygiene.outcome import Outcome, undermining
+from leakscope.evaluate.hygiene.outcome import Outcome, why_undermined
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.nouns import RECORD, Noun
@@ -55,10 +55,9 @@ def rate(rated: Rated) -> Rating:
     parts = tuple(_parts(rated))
     found = highest(part.level for part in parts)
     possible = highest([found, *(part.at_most for part in parts)])
-    checks = undermining(rated.hygiene)
-    if checks:
-        names = ", ".join(check.name for check in checks)
-        return Rating("inconclusive", "severe", parts, f"checks of the audit failed ({names})")
+    undermined = why_undermined(rated.hygiene)
+    if undermined is not None:
+        return Rating("inconclusive", "severe", parts, undermined)
     is_vague = any(LEVELS.index(part.at_most) >= _TOO_VAGUE for part in parts if part.about in ("auc", "tpr"))
     if found == "none found" and (is_vague or not parts):
         reason = "nothing was found, but the audit is too small to rule out a high leak"

@@ -27,15 +27,19 @@ _UNREADABLE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeE
 """What loading a damaged file ends in, or one whose classes are not installed here."""
 
 
-def load_estimator(path: Path, trust: bool | tuple[str, ...] = False) -> Any:
-    """The estimator in a .skops, .joblib, .pkl or .pickle file; `trust` as in `FittedEstimator`.
+IN_PYTHON = "trust=True"
+"""How a caller in Python says that it trusts a file."""
+
+
+def load_estimator(path: Path, trust: bool | tuple[str, ...] = False, to_trust: str = IN_PYTHON) -> Any:
+    """The estimator in a .skops, .joblib, .pkl or .pickle file; arguments as in `FittedEstimator`.
 
     Raises:
         InputError: the file is not trusted, cannot be read or holds no such estimator.
     """
     path = user_file(path, SUFFIXES, "an estimator as")
-    estimator = _load_skops(path, trust) if path.suffix.lower() == ".skops" else _load_pickle(path, trust)
-    return check_estimator(estimator, str(path))
+    load = _load_skops if path.suffix.lower() == ".skops" else _load_pickle
+    return check_estimator(load(path, trust, to_trust), str(path))
 
 
 def check_estimator(estimator: Any, name: str) -> Any:
@@ -72,7 +76,7 @@ def _is_fitted(estimator: Any) -> bool:
     return True
 
 
-def _load_skops(path: Path, trust: bool | tuple[str, ...]) -> Any:
+def _load_skops(path: Path, trust: bool | tuple[str, ...], to_trust: str) -> Any:
     try:
         from skops import io
     except ImportError as error:
@@ -85,19 +89,20 @@ def _load_skops(path: Path, trust: bool | tuple[str, ...]) -> Any:
             return io.load(path, trusted=allowed)
     except _UNREADABLE as error:
         raise InputError(f"{path}: cannot be read as skops ({first_line(error)})") from error
+    names = ", or name these types in trust" if to_trust == IN_PYTHON else ""
     raise InputError(
         f"{path} holds types that skops does not trust: {', '.join(refused)}; if you trust whoever made "
-        "it, allow them with --trust (in Python: trust=True, or the names of these types)"
+        f"it, allow them with {to_trust}{names}"
     )
 
 
-def _load_pickle(path: Path, trust: bool | tuple[str, ...]) -> Any:
+def _load_pickle(path: Path, trust: bool | tuple[str, ...], to_trust: str) -> Any:
     import joblib
 
     if trust is not True:
         raise InputError(
             f"{path}: loading a {path.suffix} file runs whatever code is in it; if you trust whoever made "
-            "it, allow it with --trust (in Python: trust=True), or save the estimator as .skops"
+            f"it, allow it with {to_trust}, or save the estimator as .skops"
         )
     try:
         return joblib.load(path)

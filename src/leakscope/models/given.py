@@ -27,8 +27,8 @@ from leakscope.disk.scratch import blocks
 from leakscope.disk.storage import sha256_of, user_file
 from leakscope.errors import InputError, first_line
 from leakscope.frames.frame import Frame
+from leakscope.models.estimator_file import IN_PYTHON, check_estimator, load_estimator, predicts_numbers
 from leakscope.models.estimator_file import SUFFIXES as ESTIMATOR_SUFFIXES
-from leakscope.models.estimator_file import check_estimator, load_estimator, predicts_numbers
 from leakscope.models.outputs import ModelOutputs, are_probabilities, as_array, columns_of, joined_outputs
 from leakscope.models.perceptron import perceptron_of
 from leakscope.models.plain_weights import plain_state
@@ -161,16 +161,19 @@ class FittedEstimator:
     Attributes:
         estimator: a .skops, .joblib, .pkl or .pickle file, or the estimator itself.
         trust: True: load the file whatever is in it; names of types: allow these in a .skops file.
+        to_trust: how the user says `trust=True` where this model was named; an error of a file that is not
+            trusted says it.
     """
 
     estimator: Any
     trust: bool | tuple[str, ...] = False
+    to_trust: str = field(default=IN_PYTHON, repr=False, compare=False)
 
     @cached_property
     def fitted(self) -> Any:
         """The estimator itself, loaded if it is a file."""
         if isinstance(self.estimator, str | Path):
-            return load_estimator(Path(self.estimator).expanduser(), self.trust)
+            return load_estimator(Path(self.estimator).expanduser(), self.trust, self.to_trust)
         return check_estimator(self.estimator, "estimator")
 
     @property
@@ -296,13 +299,14 @@ def model_from_file(
     pixel_std: tuple[float, ...] | None = None,
     trust: bool | tuple[str, ...] = False,
     device: str = "auto",
+    to_trust: str = IN_PYTHON,
 ) -> NetWeights | FittedEstimator:
     """The model in a file; the extension says which kind. See `NetWeights` and `FittedEstimator`."""
     is_estimator = path.suffix.lower() in ESTIMATOR_SUFFIXES
     if is_estimator and (net is not None or pixel_mean is not None):
         raise InputError(f"{path} is an estimator, which needs neither a net nor a pixel mean")
     if is_estimator:
-        return FittedEstimator(path, trust)
+        return FittedEstimator(path, trust, to_trust)
     if net is None:
         raise InputError(f"{path}: weights need the net they fit; name it, like 'resnet18'")
     return NetWeights(path, net, net_options or {}, pixel_mean, pixel_std, device)

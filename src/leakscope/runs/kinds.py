@@ -6,6 +6,11 @@ A kind's module offers
     recompute(folder, config) -> results      every number again, from the folder alone
     write_reports(folder, results, disclosure)    one page from the results: the private one, with report.md
                                               and figures, or the redacted one
+
+and may offer
+
+    recompute_all(folder, config)             an object with `results`, `write_tables(into)` and
+                                              `write_page(into, disclosure)`, for `verify`
 """
 
 from __future__ import annotations

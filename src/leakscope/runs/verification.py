@@ -1,4 +1,4 @@
-"""Checks a run folder against itself: checksums of every file, and every number from the signals."""
+"""Checks a run folder against itself: checksums of every file; numbers, tables and pages from the signals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from leakscope.bank.results import figures_json, parse_results, results_json, ve
 from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, files_outside_banks, read_json
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.kinds import is_of_a_run, read_kind
-
-_TOLERANCE = 1e-9
-"""Relative; another BLAS may differ in the last bits."""
+from leakscope.runs.notes import limits_applied, only_by_checksum
+from leakscope.runs.rewritten import NOTHING, TOLERANCE, compare_rewritten
 
 
 class Verification(NamedTuple):
@@ -27,15 +26,29 @@ class Verification(NamedTuple):
         problems: what is wrong.
         undecided: what differs in undamaged files although nothing need be wrong, because another version
             of leakscope computed the results. The first entry says so.
+        notes: what a reader must know of a run without problems: which gate was applied, and which files
+            were compared with their checksums only.
     """
 
     checked: list[str]
     problems: list[str]
     undecided: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class _Recomputed(NamedTuple):
+    """The verification of results.json, and what was computed for it."""
+
+    found: Verification
+    results: Any = None
+    again: Any = None
 
 
 def verify_run(folder: Path) -> Verification:
-    """Every bank's checksums and, if those hold, every number of results.json and every other file."""
+    """Every bank's checksums and, if those hold, every number of results.json and every other file.
+
+    If all of this holds, tables and pages of an audit are written again and compared.
+    """
     module, config = read_kind(folder)
     folders = sorted({path.parent for name in (IDENTITY, MANIFEST) for path in folder.rglob(name)})
     lost = [f"{path / IDENTITY}: is missing" for path in folders if not (path / IDENTITY).exists()]
@@ -47,14 +60,34 @@ def verify_run(folder: Path) -> Verification:
     checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"] if banks else []
     if problems:
         return Verification(checked, problems)
-    results = _verify_results(folder, module, config)
+    results, stored, again = _verify_results(folder, module, config)
     others = _verify_files(folder)
     checked += [*others.checked, *results.checked]
     if results.undecided and not others.problems:
         return Verification(checked, [], (*results.undecided, *results.problems))
     # Where numbers differ, it goes without saying that the file does not match its checksum.
     own = [p for p in others.problems if not results.problems or not p.startswith(f"{folder / RESULTS}:")]
-    return Verification(checked, [*results.problems, *own])
+    problems = [*results.problems, *own]
+    if problems or stored is None:
+        return Verification(checked, problems)
+    return _verify_rewritten(folder, stored, again, checked)
+
+
+def _verify_rewritten(folder: Path, results: Any, again: Any, checked: list[str]) -> Verification:
+    """What a run without problems so far has written from its results, written again."""
+    doubt = _doubt(read_json(folder / RESULTS))
+    try:
+        found = NOTHING if again is None else compare_rewritten(folder, again, is_same_version=not doubt)
+    except (InputError, CorruptBankError) as error:
+        return Verification(checked, [str(error)])
+    except NOT_OURS as error:  # previews or a key that no run of ours has written
+        said = f"{type(error).__name__}: {error}"
+        return Verification(checked, [f"{folder}: its pages cannot be written again ({said})"])
+    if found.problems:
+        undecided = (*doubt, *found.problems) if doubt else ()
+        return Verification(checked, [] if doubt else found.problems, undecided)
+    notes = (*limits_applied(results), *only_by_checksum(folder, found.files, found.unlike))
+    return Verification([*checked, *found.same], [], notes=notes)
 
 
 def _verify_files(folder: Path) -> Verification:
@@ -79,30 +112,35 @@ def _verify_files(folder: Path) -> Verification:
     return Verification([f"{len(checksums)} files of the run{left_out}"], problems)
 
 
-def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> Verification:
+def _verify_results(folder: Path, module: Any, config: dict[str, Any]) -> _Recomputed:
     """Every number of results.json, computed again."""
     if not (folder / RESULTS).exists():
-        return Verification([], [f"{folder / RESULTS}: is missing"])
+        return _Recomputed(Verification([], [f"{folder / RESULTS}: is missing"]))
     stored = read_json(folder / RESULTS)
     differing = _differing(stored.get("config"), config, ".config", RUN) if config else []
     if differing:
-        return Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]])
+        return _Recomputed(Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]]))
     try:
         results = parse_results(stored, module.RESULTS_TYPE, folder / RESULTS)
     except (InputError, CorruptBankError) as error:
-        return Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"], _doubt(stored))
+        return _Recomputed(
+            Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"], _doubt(stored))
+        )
     try:
-        recomputed = module.recompute(folder, results.config)
+        again = module.recompute_all(folder, results.config) if hasattr(module, "recompute_all") else None
+        recomputed = module.recompute(folder, results.config) if again is None else again.results
     except (InputError, CorruptBankError) as error:  # what the results were made from is gone or damaged
-        return Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"])
+        return _Recomputed(Verification([], [f"{folder / RESULTS}: cannot be computed again: {error}"]))
     except NOT_OURS as error:  # a configuration or facts that no run of ours has written
         said = f"{type(error).__name__}: {error}"
-        return Verification([], [f"{folder / RESULTS}: cannot be computed again ({said})"])
-    differing = _differing(figures_json(results), figures_json(recomputed))
+        return _Recomputed(Verification([], [f"{folder / RESULTS}: cannot be computed again ({said})"]))
+    # Another version may word a sentence differently; of this one, a sentence that differs was changed.
+    compared = figures_json if _doubt(stored) else results_json
+    differing = _differing(compared(results), compared(recomputed))
     checked = [f"{_n_numbers(results_json(recomputed)):,} numbers of {RESULTS}"]
     if not differing:
-        return Verification(checked, [])
-    return Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]], _doubt(stored))
+        return _Recomputed(Verification(checked, []), results, again)
+    return _Recomputed(Verification([], [f"{folder / RESULTS}: {d}" for d in differing[:10]], _doubt(stored)))
 
 
 def _doubt(stored: dict[str, Any]) -> tuple[str, ...]:
@@ -132,7 +170,7 @@ def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals
             for d in _differing(a, b, f"{at}[{i}]", source)
         ]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (stored, fresh))
-    same = math.isclose(stored, fresh, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) if numbers else stored == fresh
+    same = math.isclose(stored, fresh, rel_tol=TOLERANCE, abs_tol=TOLERANCE) if numbers else stored == fresh
     return [] if same else [f"{at[1:]} is {stored!r}, but {fresh!r} from {source}"]
 
 

@@ -28,6 +28,8 @@ _LOWER = ("low", "these_low", "simultaneous_low")
 _UPPER = ("high", "these_high", "high_99", "these_high_99", "simultaneous_high")
 _PERCENT = re.compile(r"(?<![\w.])(?<!FPR of )(\d+(?:\.\d+)?)%(?! interval| FPR| confidence)")
 _DECIMAL = re.compile(r"(?<![\w.])(\d+\.\d+)(?![\w%]|\.\d| times)")
+_ONE_MEMBER = re.compile(r"(?<![\w.,])(?<!about )(1 (?:non-)?member)\b")
+"""A singular, which would tell the exact number once the number itself is rounded."""
 _COUNT = re.compile(
     r"(?<=trained on at least )\d+(?:,\d{3})*|(?<=1/)\d+(?:,\d{3})*"
     r"|(?<![\w.,])(?<!about )\d+(?:,\d{3})*(?= (?:members|non-members|of these records)\b)"
@@ -138,7 +140,7 @@ class Rounding:
             rounded = number // self.count_step * self.count_step if is_bound else self.count(number)
             return f"{rounded:,}"
 
-        return _COUNT.sub(count, sentence)
+        return _COUNT.sub(count, _ONE_MEMBER.sub(r"\1s", sentence))
 
     def _multiple(self, number: int) -> float:
         return float(f"{number * self.step:.9g}")

@@ -149,6 +149,19 @@ def test_too_few_records_or_models_are_named(
     assert check_balance(target[None], references[:0]).numbers["thin_share"] == 0
 
 
+def test_the_sentence_of_the_balance_counts_as_people_do() -> None:
+    one = np.arange(9) < 1
+    thin = np.arange(4)[:, None] % 2 == np.arange(9) % 2
+    assert check_balance(one[None], thin).sentence == (
+        "Every target has at least 1 member and 1 non-member; fewer than 100 give wide intervals."
+    )
+    assert "2 members and 2 non-members" in check_balance((np.arange(9) < 2)[None], thin).sentence
+    never = np.zeros((4, 3000), dtype=bool)
+    never[:2, 1:] = True
+    rare = check_balance((np.arange(3000) < 1500)[None], never).sentence
+    assert "; less than 0.1% of the records have fewer than 2 models trained with them" in rare
+
+
 def test_one_more_draw_is_as_odd_as_it_should_be() -> None:
     """p-values of a fresh draw are uniform."""
     rng = np.random.default_rng(0)

@@ -14,7 +14,8 @@ _WARNS_ABOVE = 0.05
 
 def _smaller_side(n_least: int, noun: Noun) -> str:
     if noun == RECORD:
-        return f"Every target has at least {n_least:,} members and {n_least:,} non-members"
+        s = "" if n_least == 1 else "s"
+        return f"Every target has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
     return f"Every target was trained on at least {noun.counted(n_least)}, and without as many"
 
 
@@ -37,9 +38,10 @@ def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun 
     sentence = _smaller_side(n_least, noun)
     if n_least < _FEW_RECORDS:
         sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
-    if len(reference_mask):
+    if thin_share > 0:
+        share = f"{thin_share:.1%}" if thin_share >= 0.001 else "less than 0.1%"
         sentence += (
-            f"; {thin_share:.1%} of the {noun.many} have fewer than {_LEAST_MODELS} models trained with "
+            f"; {share} of the {noun.many} have fewer than {_LEAST_MODELS} models trained with "
             "them, or without them"
         )
     return Outcome(NAME, status, f"{sentence}.", {"smaller_side": n_least, "thin_share": thin_share})

@@ -64,6 +64,19 @@ def undermining(checks: Sequence[Outcome]) -> list[Outcome]:
     return [check for check in checks if check.status in ("failed", "unreliable")]
 
 
+def why_undermined(checks: Sequence[Outcome]) -> str | None:
+    """Why nothing can be concluded, with the names of the checks; None where something can.
+
+    Only a check that failed makes the audit inconclusive; unreliable figures are those of too few models, and
+    stand beside a warning.
+    """
+    failed = [check.name for check in checks if check.status == "failed"]
+    if failed:
+        return f"checks of the audit failed ({', '.join(failed)})"
+    unreliable = [check.name for check in undermining(checks)]
+    return f"its figures are unreliable ({', '.join(unreliable)})" if unreliable else None
+
+
 class PredictionTest(NamedTuple):
     """One value against its peers.
 
