@@ -45,7 +45,8 @@ log-odds: a record's own difficulty plus noise of each model, whether the model 
 not. *Heavy-tailed* is Student's t distribution with 2 degrees of freedom. A column is named by the noise, the
 design and the number of models. Every model of a population is the target in turn, on {records:,} records
 (`python benchmarks/null_aucs.py --write`). `eb_lira` learns the kinds of records from 500 of them, to save
-time."""
+time. The expected AUC of `loss` is exactly 0.5, so the chance that another attack's AUC shares with that of
+`loss` is taken out."""
 
 _SUMMARY = """\
 Of {cells} means, {within} are within {allowed:g} of 0.5, and all within {worst:.4f}. Their standard errors
