@@ -196,7 +196,7 @@ def test_a_given_model_is_audited_by_patient(tmp_path: Path) -> None:
 
     results = audit_given(is_member, tmp_path / "given").results
     assert results.population.records == N_PATIENTS and results.population.members == N_PATIENTS // 2
-    assert results.headline.auc.low is not None and results.headline.auc.low > 0.6
+    assert results.headline.auc.low is not None and results.headline.auc.low > 0.5
     split = is_member.copy()
     split[np.flatnonzero(is_member)[0]] = False
     with pytest.raises(InputError, match="of 1 patients some records are members"):

@@ -65,7 +65,7 @@ def test_a_run_leaves_a_submission_and_a_report(files: tuple[Path, Path], tmp_pa
         with (out / f"submission_{attacker}.csv").open() as file:
             rows = list(csv.DictReader(file))
         assert [row["ids"] for row in rows] == [f"2-{i}" for i in range(160)]
-        scores = np.load(out / "private" / f"{attacker}.npy")
+        scores = np.load(out / "private" / f"{attacker}.npy")[0]
         np.testing.assert_array_equal([float(row["score"]) for row in rows], scores)
     aucs = {name: one["auc"]["value"] for name, one in results["attackers"].items()}
     assert set(aucs) == {"forest", "lightgbm", "mlp"} and aucs[results["chosen"]] == max(aucs.values())

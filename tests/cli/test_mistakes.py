@@ -58,7 +58,7 @@ def test_a_name_that_is_too_long(
         (("--n-reference", "3"), ("n_reference=3", "even")),
         (("--n-reference", "-2"), ("n_reference=-2", "at least 0")),
         (("--seed", "-1"), ("seed=-1", "from 0 to")),
-        (("--preset", "nope"), ("preset='nope'", "choose published or decisive")),
+        (("--preset", "nope"), ("preset='nope'", "choose published, wide, decisive")),
         (("--shadow-data", "stolen"), ("shadow_data='stolen'", "choose redrawn or same")),
         (("--target-data", "moved"), ("target_data='moved'", "choose fixed or redrawn")),
         (("--n-classes", "1", "--seed", "-1", "--widths", "0"), ("n_classes=1", "seed=-1", "widths=[0]")),

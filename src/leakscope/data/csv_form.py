@@ -72,8 +72,9 @@ def csv_problem(path: Path, error: Exception) -> str:
     if "empty CSV" in text:
         return "is empty; give a header and one record per line"
     row = _odd_row(path, gt) if "more fields" in text else ""
-    remedy = f"quote texts and numbers that contain {csv_separator(path)!r}, or remove the extra field"
-    return f"{row}; {remedy}" if row else f"cannot be read as {path.suffix[1:]}: {text}"
+    if not row:
+        return f"cannot be read as {path.suffix[1:]}: {text}"
+    return f"{row}; quote texts and numbers that contain {csv_separator(path)!r}, or remove the extra field"
 
 
 def refuse_short_rows(path: Path) -> None:

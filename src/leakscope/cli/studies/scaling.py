@@ -112,7 +112,7 @@ def _scaling_config(context: typer.Context) -> ScalingConfig:
 
     preset = context.params["preset"]
     if preset not in PRESETS:
-        raise InputError(f"preset={preset!r}: choose {' or '.join(PRESETS)}")
+        raise InputError(f"preset={preset!r}: choose {', '.join(PRESETS)}")
     given = given_options(context, ScalingConfig)
     source = context.get_parameter_source("widths")
     if source and source.name != "DEFAULT":
