@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import joblib
-import numpy as np
 import pytest
 import torch
 
@@ -61,6 +59,10 @@ _NAMED = {
         module: f"def train(text):\n    import {module}\n    return {module}.loads(text)\n"
         for module in ("cloudpickle", "dill", "marshal")
     },
+    "pickle.load": "import pickle\ndef train(file):\n    return pickle.load(file)\n",
+    "pickle.Unpickler": "import pickle\ndef train(file):\n    return pickle.Unpickler(file).load()\n",
+    "joblib": "import joblib\ndef train():\n    return joblib.load('hidden.joblib')\n",
+    "shelve.open": "import shelve\ndef train():\n    return shelve.open('hidden')['prep']\n",
     "pty": "import pty\ndef train():\n    pty.spawn(['python', 'user_hidden.py'])\n",
     "zipimport": "import zipimport\ndef train():\n    zipimport.zipimporter('user_hidden.zip')\n",
 }
@@ -78,6 +80,8 @@ _UNDER_ANOTHER_NAME = {
     "torch.jit": "from torch.jit import load as get\ndef train():\n    return get('hidden.pt')\n",
     "reload": "def train(module):\n    from importlib import reload as r\n    return r(module)\n",
     "torch.jit.load": "def train():\n    import torch as t\n    return t.jit.load('hidden.pt')\n",
+    "pickle.loads": "from pickle import loads as read\ndef train(text):\n    return read(text)\n",
+    "joblib.load": "def train():\n    from joblib import load\n    return load('hidden.joblib')\n",
     "torch.export.load": "def train():\n    from torch.export import load\n    return load('hidden.pt')\n",
 }
 ATTACKS = [
@@ -127,17 +131,14 @@ def test_such_a_training_function_needs_reuse(tmp_path: Path, monkeypatch: pytes
 
 
 READING = """
-import json, pickle
-import joblib
+import json
 import numpy as np
 import torch
 
 FOLDER = {folder!r}
 
 def train():
-    with open(FOLDER + "/a.pkl", "rb") as file:
-        total = pickle.load(file).sum()
-    total += joblib.load(FOLDER + "/a.joblib").sum() + np.load(FOLDER + "/a.npy").sum()
+    total = np.load(FOLDER + "/a.npy").sum()
     total += torch.load(FOLDER + "/a.pt", weights_only=True).sum().item()
     model = torch.jit.script(torch.nn.Linear(1, 1))
     return total + len(json.loads("[1]")), model
@@ -146,7 +147,6 @@ def train():
 
 def test_data_files_are_read_as_before(code: Code) -> None:
     """Whatever reads arrays and weights needs no permission, also beside `torch.jit.script`."""
-    joblib.dump(np.ones(2), code.folder / "a.joblib")
     code.write(user_main=READING.format(folder=str(code.folder)))
     assert code.identity().unknown == ()
 

@@ -1,8 +1,9 @@
 """Functions that run code which no walk over a user's objects can see.
 
 They start another program, run text or a file as Python, load a module that is not imported by name, or make
-code of bytes. What `pickle`, `joblib` and `torch.load` read counts as data, as any file that a training
-function reads does: they are how people store arrays and weights.
+code or objects of bytes. An unpickled object runs the code of its class, which nothing else need name.
+`torch.load` reads weights alone unless it is asked for more, so what it reads counts as data, as any file
+that a training function reads does.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _PROGRAMS_OF_OS = frozenset(
 _PROGRAMS_OF_ASYNCIO = frozenset({"create_subprocess_exec", "create_subprocess_shell"})
 _LOADERS = frozenset({"SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader"})
 _MACHINERY = frozenset({"spec_from_file_location", "spec_from_loader", "module_from_spec"})
+_UNPICKLERS = frozenset({"load", "loads", "Unpickler"})
 _ANYWHERE = frozenset(
     {*_PROGRAMS_OF_OS, *_PROGRAMS_OF_ASYNCIO, *_LOADERS, *_MACHINERY, "import_module", "load_module",
      "exec_module", "subprocess_exec", "subprocess_shell", "run_path", "run_module", "Popen", "__globals__",
@@ -28,7 +30,9 @@ _ANYWHERE = frozenset(
 _PATHS = frozenset(
     {"builtins.exec", "builtins.eval", "builtins.compile", "builtins.__import__", "importlib.import_module",
      "importlib.__import__", "importlib._bootstrap.__import__", "importlib.reload", "pkgutil.resolve_name",
-     "pydoc.locate", "pydoc.importfile", "gc.get_objects", "gc.get_referrers",
+     "pydoc.locate", "pydoc.importfile", "gc.get_objects", "gc.get_referrers", "joblib.load",
+     "joblib.numpy_pickle.load", "shelve.open",
+     *(f"{module}.{name}" for module in ("pickle", "_pickle") for name in _UNPICKLERS),
      "torch.jit.load", "torch.jit._serialization.load", "torch.export.load",
      "torch.package.PackageImporter", "torch.package.package_importer.PackageImporter",
      *(f"{module}.{name}" for module in ("os", "posix", "nt") for name in _PROGRAMS_OF_OS),
