@@ -30,7 +30,15 @@ from pathlib import Path
 
 from leakscope.errors import LeakscopeError
 from leakscope.stats.roc_summary import roc_summary
-from rivals.measuring import HERE, AuditFailedError, Measured, environment, lines_of_user_code, run_audit
+from rivals.measuring import (
+    HERE,
+    AuditFailedError,
+    Measured,
+    compile_to_bytecode,
+    environment,
+    lines_of_user_code,
+    run_audit,
+)
 from rivals.problem import SIZES, Problem, Size, make_problem
 from rivals.tables import Question, Reached, markdown, show, write_between_marks
 
@@ -83,6 +91,7 @@ def main() -> None:
     if not has_rivals:
         print(f"sacroml and ART are left out: {options.rivals_python} is not there. Make it as follows.")
         print("\n".join(line.strip() for line in str(__doc__).splitlines() if "requirements.txt" in line))
+    compile_to_bytecode(ROOT / "src" / "leakscope")
     n_threads = _faster_thread_count(options.rivals_python) if has_rivals else 1
     questions, reached = _plain_loop(), []
     for size in SIZES:

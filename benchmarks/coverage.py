@@ -29,6 +29,7 @@ import json
 import multiprocessing
 import os
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -44,7 +45,9 @@ from coverage_cells import (
     N_RECORDS,
     N_RECORDS_OF_LARGE,
     Cell,
+    Figures,
     Measured,
+    Results,
     cells,
     key_of,
     missed,
@@ -96,9 +99,14 @@ def population(cell: Cell, number: int) -> tuple[Signals, Design]:
     return Signals(arrays, (1,), y), design
 
 
-def audited(cell: Cell, number: int) -> dict[str, tuple[float, ...]]:
-    """Name of each figure -> value, low, high, 99% high for the cell's question, and the unclipped value."""
+def audited(cell: Cell, number: int, names: tuple[str, ...] = ()) -> dict[str, tuple[float, ...]]:
+    """Name of each figure -> value, low, high, 99% high for the cell's question, and the unclipped value.
+
+    `names`: of the figures that are needed; empty: all. Bits alone take an eighth of the time.
+    """
     signals, design = population(cell, number)
+    if names == ("bits",):
+        return {"bits": _bits(cell, signals, design)}
     targets, n_records = np.arange(design.n_models), design.n_records
     sample = Sample.of(signals, design, targets, sampled_scores=N_RECORDS * design.n_models)
     figures: dict[str, Figure] = {}
@@ -175,42 +183,74 @@ def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str
     return summary
 
 
-class Round(NamedTuple):
-    """Populations to audit: of every cell that has none, or again of every cell in which a figure misses."""
+class Task(NamedTuple):
+    """Populations of a cell to audit.
 
+    Attributes:
+        cell: the cell.
+        numbers: of the populations.
+        names: of the figures to measure; empty: all.
+        part: of the cell's results: "figures", or "again" for new populations.
+    """
+
+    cell: Cell
     numbers: range
-    is_again: bool
+    names: tuple[str, ...] = ()
+    part: str = "figures"
 
-    def is_due(self, cell: Cell, results: dict[str, Measured]) -> bool:
+
+def tasks(chosen: list[Cell], n_populations: int, n_again: int | None, results: Results) -> Iterator[Task]:
+    """What is not measured yet; with `n_again`, new populations of every cell in which a figure misses."""
+    for cell in chosen:
         done = results.get(key_of(cell))
-        if not self.is_again:
-            return done is None or "before" in done
-        return done is not None and "again" not in done and bool(missed(key_of(cell), done["figures"]))
+        if done is None:
+            if n_again is None:
+                yield Task(cell, range(n_populations))
+        elif n_again is None:
+            yield from _stale(cell, done)
+        elif "again" not in done and missed(key_of(cell), done["figures"]):
+            first = done["populations"]
+            yield Task(cell, range(first, first + n_again), part="again")
 
 
-def measured(chosen: list[Cell], this: Round, minutes: float, n_workers: int, out: Path) -> None:
-    """Audits the populations cell by cell until the time is over; writes what is finished to `out`."""
+def _stale(cell: Cell, done: Measured) -> Iterator[Task]:
+    """The figures that earlier code measured, of the same populations; the others stay as they are."""
+    if "before" not in done:
+        return
+    names, n = tuple(done["before"]), done["populations"]
+    if "again" in done:
+        yield Task(cell, range(n, n + done["again"]["populations"]), names, "again")
+    yield Task(cell, range(n), names)
+
+
+def measured(due: list[Task], results: Results, minutes: float, n_workers: int) -> Iterator[Results]:
+    """The results after each task, until the time is over."""
     until = time.monotonic() + 60 * minutes
-    results: dict[str, Measured] = json.loads(out.read_text()) if out.exists() else {}
-    out.parent.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # one population per process
-    left = [cell for cell in chosen if this.is_due(cell, results)]
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _use_one_thread) as pool:
         # All at once: a worker that is done with a cell does not wait for the others.
-        futures = [[pool.submit(audited, cell, number) for number in this.numbers] for cell in left]
-        for cell, own in zip(left, futures, strict=True):
+        futures = [
+            [pool.submit(audited, task.cell, number, task.names) for number in task.numbers] for task in due
+        ]
+        for task, own in zip(due, futures, strict=True):
             try:
                 rows = [future.result(timeout=max(until - time.monotonic(), 0)) for future in own]
             except TimeoutError:
                 pool.shutdown(wait=False, cancel_futures=True)
                 break
-            entry = {"populations": len(rows), "figures": summarized(cell, rows)}
-            if this.is_again:
-                results[key_of(cell)]["again"] = entry
-            else:
-                results[key_of(cell)] = entry
-            out.write_text(json.dumps(results, indent=1))
-            print(key_of(cell), f"{until - time.monotonic():.0f} s left", flush=True)
+            _keep(task, summarized(task.cell, rows), results)
+            print(key_of(task.cell), task.part, f"{until - time.monotonic():.0f} s left", flush=True)
+            yield results
+
+
+def _keep(task: Task, figures: Figures, results: Results) -> None:
+    """Puts what a task measured where it belongs."""
+    done = results.setdefault(key_of(task.cell), {})
+    part = done if task.part == "figures" else done.setdefault("again", {})
+    part["populations"] = len(task.numbers)
+    part["figures"] = {**part.get("figures", {}), **{n: figures[n] for n in task.names or figures}}
+    if part is done:
+        done.pop("before", None)
 
 
 def _use_one_thread() -> None:
@@ -238,11 +278,11 @@ def main() -> None:
     given = parser.parse_args()
     models, kinds, designs = (option.split(",") for option in (given.models, given.kinds, given.designs))
     chosen = list(cells(list(map(int, models)), kinds, designs, is_large=given.large))
-    numbers = range(given.populations)
-    this = Round(numbers, False)
-    if given.again:
-        this = Round(range(numbers.stop, numbers.stop + given.again), True)
-    measured(chosen, this, given.minutes, given.workers, given.results)
+    results: Results = json.loads(given.results.read_text()) if given.results.exists() else {}
+    due = list(tasks(chosen, given.populations, given.again, results))
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    for so_far in measured(due, results, given.minutes, given.workers):
+        given.results.write_text(json.dumps(so_far, indent=1))
     if given.write:
         given.write.write_text(page(json.loads(given.results.read_text())))
 

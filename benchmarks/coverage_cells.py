@@ -22,8 +22,9 @@ GATED = ("AUC,", "advantage,", "TPR at")
 
 Figures = dict[str, dict[str, float]]
 Measured = dict[str, Any]
-"""Number of `populations`, and `figures` by name; under `again`, the same of new populations. `before` is
-what the code did not do yet when a cell was measured; the next run measures it once more."""
+"""Number of `populations`, and `figures` by name; under `again`, the same of new populations. `before` names
+the figures that the code computed otherwise when the cell was measured, each with what has changed; the next
+run measures them once more."""
 Results = dict[str, Measured]
 
 

@@ -96,7 +96,9 @@ def _summary(results: Results) -> Iterator[str]:
     if missing:
         names = dict.fromkeys(f"{cell.n_models} models, {cell.kind}, {cell.design}" for cell in missing)
         yield f"- Not measured: {'; '.join(names)}."
-    for change in dict.fromkeys(result["before"] for result in results.values() if "before" in result):
+    for change in dict.fromkeys(
+        why for result in results.values() for why in result.get("before", {}).values()
+    ):
         yield f"- Measured before {change}: {'; '.join(_names_before(change, results))}."
     for which in ("same", "new"):
         own = {key: r["figures"] for key, r in results.items() if key.endswith(which)}
@@ -160,7 +162,7 @@ def _beside_chance(results: Results) -> Iterator[str]:
 
 def _names_before(change: str, results: Results) -> Iterator[str]:
     """The cells that were measured before a change; all of a number of models have one name."""
-    keys = [key for key, result in results.items() if result.get("before") == change]
+    keys = [key for key, result in results.items() if change in result.get("before", {}).values()]
     for n_models in dict.fromkeys(key.split("|")[1] for key in keys):
         own = [key for key in keys if key.split("|")[1] == n_models]
         is_all = len(own) == sum(key.split("|")[1] == n_models for key in results)
