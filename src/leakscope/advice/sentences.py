@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
+import scipy
 
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
 from leakscope.defences.registry import resolve_defence
@@ -128,7 +128,7 @@ def promised(estimate: Estimate, n_tried: int) -> tuple[float, float]:
     value, low, high = estimate.value or 0.0, estimate.low, estimate.high
     if low is None or high is None:
         return 0.0, 1.0
-    together, alone = (ndtri(1 - 0.025 / n) for n in (max(n_tried, 1), 1))
+    together, alone = (scipy.special.ndtri(1 - 0.025 / n) for n in (max(n_tried, 1), 1))
     wider = math.sqrt(2) * together / alone
     return max(value + wider * (low - value), 0.0), min(value + wider * (high - value), 1.0)
 

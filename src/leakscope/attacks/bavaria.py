@@ -27,7 +27,7 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import References
@@ -118,7 +118,9 @@ class Bavaria(AnySignal):
         centre = (_PRIOR_MEAN_WEIGHT * prior.mean + side.n * mean) / kappa
         square = 2 * beta * (kappa + 1) / kappa  # degrees of freedom times the squared scale
         body = (alpha + 0.5) * np.log1p((s - centre) ** 2 / square)
-        return np.asarray(gammaln(alpha + 0.5) - gammaln(alpha) - 0.5 * np.log(square) - body)
+        return np.asarray(
+            scipy.special.gammaln(alpha + 0.5) - scipy.special.gammaln(alpha) - 0.5 * np.log(square) - body
+        )
 
 
 def _prior(side: PooledSide, otherwise: _Prior) -> _Prior:

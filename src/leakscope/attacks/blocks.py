@@ -156,11 +156,10 @@ class Blocks:
 def complements(design: Design) -> IntArray:
     """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
     sample = _sample(design)
-    signs = np.where(sample, 1.0, -1.0).astype(np.float32)
-    agreement = signs @ signs.T  # minus the number of records where two models never agree
-    opposite = agreement.argmin(axis=1)
-    is_complement = agreement.min(axis=1) == -sample.shape[1]
-    return np.where(is_complement, opposite, -1)
+    rows, opposite = (np.packbits(side, axis=1) for side in (sample, ~sample))
+    # The first of several models with the same records, so the last one is entered first.
+    model_of = {rows[model].tobytes(): model for model in reversed(range(len(rows)))}
+    return np.array([model_of.get(row.tobytes(), -1) for row in opposite], dtype=np.int64)
 
 
 def design_reveals_targets(design: Design, targets: IntArray) -> bool:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 KIND = "audit"
 RESULTS_TYPE = AuditResults
-_LOADED_BESIDE = ("leakscope.evaluate.judge",)
+_LOADED_BESIDE = "leakscope.evaluate.judge", "scipy.special"
 _LOADED_WHEN_IDLE = "matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"
 """What the second process loads: at once, for its first jobs, and while it waits, for the pictures."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.compare.results import RecordChanges
@@ -104,7 +104,7 @@ def paired_share_interval(only_first: int, only_second: int, n: int) -> tuple[fl
     """
     first, second, total = only_first + 0.5, only_second + 0.5, n + 2
     middle = (second - first) / total
-    half_width = special.ndtri(0.975) * np.sqrt((first + second) / total - middle**2) / np.sqrt(total)
+    half_width = scipy.special.ndtri(0.975) * np.sqrt((first + second) / total - middle**2) / np.sqrt(total)
     return float(max(middle - half_width, -1.0)), float(min(middle + half_width, 1.0))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disclosure import FEWEST_RECORDS
@@ -173,7 +173,9 @@ def guesses_refute(guesses: Guesses, claim: Claim, error: float) -> bool:
     if not claim.is_gaussian:
         return p_value_of_guesses(guesses, epsilon, claim.delta) <= error
     mu = gdp_mu(epsilon, claim.delta)
-    return refutes_tradeoff(guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mu), 1 - error)
+    return refutes_tradeoff(
+        guesses, lambda rate: scipy.special.ndtr(scipy.special.ndtri(1 - rate) - mu), 1 - error
+    )
 
 
 def _rates_bound(sides: SplitScores, claim: Claim, confidence: float) -> EpsilonBound:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.dp.bounds import MOST_COINS, SHARES, guesses_refute, records_to_guess
@@ -111,7 +111,7 @@ def _allowed_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     """The highest true positive rates that the claim allows."""
     epsilon, delta = claim.claimed_epsilon(), claim.delta
     if claim.is_gaussian:
-        return np.asarray(special.ndtr(gdp_mu(epsilon, delta) + special.ndtri(fpr)))
+        return np.asarray(scipy.special.ndtr(gdp_mu(epsilon, delta) + scipy.special.ndtri(fpr)))
     ends = np.exp(epsilon) * fpr + delta, 1 - np.exp(-epsilon) * np.maximum(1 - fpr - delta, 0)
     return np.asarray(np.minimum(*ends))
 
@@ -121,7 +121,7 @@ def _best_tpr(fpr: FloatArray, claim: Claim) -> FloatArray:
     epsilon = FACTOR * claim.claimed_epsilon()
     if claim.delta == 0:
         return np.asarray(np.minimum(np.exp(epsilon) * fpr, 1 - np.exp(-epsilon) * (1 - fpr)))
-    return np.asarray(special.ndtr(gdp_mu(epsilon, claim.delta) + special.ndtri(fpr)))
+    return np.asarray(scipy.special.ndtr(gdp_mu(epsilon, claim.delta) + scipy.special.ndtri(fpr)))
 
 
 def _best_accuracy(share: float, claim: Claim) -> float:
@@ -130,13 +130,16 @@ def _best_accuracy(share: float, claim: Claim) -> float:
 
     epsilon = FACTOR * claim.claimed_epsilon()
     if claim.delta == 0:
-        return float(special.expit(epsilon))
+        return float(scipy.special.expit(epsilon))
     half = gdp_mu(epsilon, claim.delta) / 2
     if share >= 1:  # of a single coin
-        return float(special.ndtr(half))
-    beyond: Callable[[float], float] = lambda t: special.ndtr(half - t) + special.ndtr(-half - t) - share  # noqa: E731
+        return float(scipy.special.ndtr(half))
+
+    def beyond(t: float) -> float:
+        return float(scipy.special.ndtr(half - t) + scipy.special.ndtr(-half - t) - share)
+
     at = optimize.brentq(beyond, 0.0, half + 40.0)
-    return float(special.ndtr(half - at) / share)
+    return float(scipy.special.ndtr(half - at) / share)
 
 
 def _smallest(least: int, most: int, power_at: Callable[[int], float]) -> int | None:

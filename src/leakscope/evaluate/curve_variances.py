@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.disk.scratch import on_threads
@@ -79,7 +79,7 @@ def of_one_target(variance: Variance, n_members: int, n_nonmembers: int) -> Vari
     that of one success more counts in addition.
     """
     n_fewer = max(min(n_members, n_nonmembers) - 1, 1)
-    student = float(special.stdtrit(n_fewer, 0.995) / special.ndtri(0.995))
+    student = float(scipy.special.stdtrit(n_fewer, 0.995) / scipy.special.ndtri(0.995))
     of_one_more = 1 / (n_members + 2) ** 2 + 1 / (n_nonmembers + 2) ** 2
     return variance._replace(like_these=student**2 * variance.like_these + of_one_more)
 

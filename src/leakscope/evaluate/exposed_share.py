@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, IntArray
 from leakscope.stats.per_record import RecordRisk
@@ -47,7 +47,7 @@ def models_to_pass(limit: float, n_records: int) -> int:
     """
     allowed = n_records if limit >= 1 else math.floor(limit * n_records * _KEPT + 1e-9)
     n_models = 2
-    while special.bdtr(allowed, n_records, _kept_by_chance(n_models)) < _WANTED_POWER:
+    while scipy.special.bdtr(allowed, n_records, _kept_by_chance(n_models)) < _WANTED_POWER:
         n_models += 2
     return n_models
 
@@ -56,7 +56,7 @@ def _kept_by_chance(n_models: int) -> float:
     """The probability that a record about which every call is a guess is not ruled out."""
     half = np.array([n_models // 2])
     n_ruling_out = int(_rules_out(np.arange(n_models + 1), half, half).sum())
-    return float(special.bdtrc(n_ruling_out - 1, n_models, 0.5)) if n_ruling_out else 1.0
+    return float(scipy.special.bdtrc(n_ruling_out - 1, n_models, 0.5)) if n_ruling_out else 1.0
 
 
 def _rules_out(right: IntArray, n_in: IntArray, n_out: IntArray) -> BoolArray:
@@ -68,4 +68,4 @@ def _rules_out(right: IntArray, n_in: IntArray, n_out: IntArray) -> BoolArray:
     """
     n_models, rarer = n_in + n_out, np.minimum(n_in, n_out)
     rate = (rarer + (2 * RIGHT_CALLS - 1) * (n_models - rarer)) / np.maximum(n_models, 1)
-    return np.asarray(special.bdtr(right, n_models, rate) <= _MISTAKEN)
+    return np.asarray(scipy.special.bdtr(right, n_models, rate) <= _MISTAKEN)

@@ -12,7 +12,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.evaluate.exposed_share import most_exposed_share
@@ -97,7 +97,7 @@ def models_needed(n_records: int, q: float = FALSE_DISCOVERY_RATE) -> int:
 
 def smallest_p_value(n_in: IntArray, n_out: IntArray) -> FloatArray:
     """Fisher's p-value of records about which every target is right."""
-    return np.asarray(1 / special.binom(n_in + n_out, n_in))
+    return np.asarray(1 / scipy.special.binom(n_in + n_out, n_in))
 
 
 def _detectable(p_value: float, n_models: int, n_tested: int, q: float, noun: Noun = RECORD) -> Detectable:

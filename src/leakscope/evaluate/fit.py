@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
@@ -48,7 +48,7 @@ def _confidence(correct: AnyArray, log_odds: AnyArray, in_mask: BoolArray, n_cla
     """
 
     def totals(columns: slice) -> FloatArray:
-        of_label = special.expit(np.asarray(log_odds[:, columns], dtype=np.float64))
+        of_label = scipy.special.expit(np.asarray(log_odds[:, columns], dtype=np.float64))
         others = (1 - of_label) / max(n_classes - 1, 1)
         predicted = np.where(correct[:, columns], of_label, np.maximum(of_label, others))
         outside = ~in_mask[:, columns]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from scipy import special
+import scipy
 
 from leakscope.evaluate.rating_results import Level
 
@@ -21,17 +21,17 @@ _SCALE = 10_000
 
 def tpr_of(level: Level, fpr: float) -> float:
     """The TPR at an FPR from which a level holds."""
-    return float(special.ndtr(SEPARATIONS[level] + special.ndtri(fpr)))
+    return float(scipy.special.ndtr(SEPARATIONS[level] + scipy.special.ndtri(fpr)))
 
 
 def auc_of(level: Level) -> float:
     """The AUC from which a level holds; "low" begins at 0.5, where an attack begins to work."""
-    return 0.5 if level == "low" else float(special.ndtr(SEPARATIONS[level] / math.sqrt(2)))
+    return 0.5 if level == "low" else float(scipy.special.ndtr(SEPARATIONS[level] / math.sqrt(2)))
 
 
 def advantage_of(level: Level) -> float:
     """The advantage from which a level holds."""
-    return float(2 * special.ndtr(SEPARATIONS[level] / 2) - 1)
+    return float(2 * scipy.special.ndtr(SEPARATIONS[level] / 2) - 1)
 
 
 def as_limit(figure: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from scipy import special
+import scipy
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.outcome import Outcome, why_undermined
@@ -163,7 +163,7 @@ def _tpr_part(attack: str, tpr: Figure, fpr: float) -> _TprPart:
 def _separation(part: _TprPart) -> float:
     """How far apart two normal distributions with the lower end's TPR are."""
     low = min(max(_known(part.figure.low) or 0.0, 1e-12), 1 - 1e-12)
-    return float(special.ndtri(low) - special.ndtri(part.fpr))
+    return float(scipy.special.ndtri(low) - scipy.special.ndtri(part.fpr))
 
 
 def _worst_part(worst: MostExposed, noun: Noun) -> RatingPart:

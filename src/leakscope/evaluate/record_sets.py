@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import evict_pages
@@ -358,7 +358,7 @@ def _auc(pairs: Pairs) -> float:
 
 def _of_few_records(variance: Variance, n_records: int) -> Variance:
     """The variance, widened where a scatter over few records is itself uncertain."""
-    student = float(special.stdtrit(max(n_records - 1, 1), 0.975) / special.ndtri(0.975))
+    student = float(scipy.special.stdtrit(max(n_records - 1, 1), 0.975) / scipy.special.ndtri(0.975))
     return variance.with_records_times(student**2)
 
 

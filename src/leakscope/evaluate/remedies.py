@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scipy import special
+import scipy
 
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.disk.toml_text import toml_table
@@ -171,7 +171,9 @@ def groups_above(results: AuditResults) -> list[tuple[str, GroupFigures]] | None
     top = strongest.auc.high
     if top is None or not any(g.records >= FEWEST_RECORDS and g.auc.low is not None for _, g in groups):
         return None
-    widening = float(special.ndtri(1 - (1 - _LEVEL) / 2 / len(groups)) / special.ndtri((1 + _LEVEL) / 2))
+    widening = float(
+        scipy.special.ndtri(1 - (1 - _LEVEL) / 2 / len(groups)) / scipy.special.ndtri((1 + _LEVEL) / 2)
+    )
     return [(c, g) for c, g in groups if g.records >= FEWEST_RECORDS and _low(g, widening) > top]
 
 

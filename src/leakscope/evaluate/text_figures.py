@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.design import unit_sums, units_among
@@ -108,7 +108,7 @@ def _secrets(everyone: Population, candidates: IntArray | None) -> SecretFigures
 
 def chance_bits(n_candidates: int) -> float:
     """Expected exposure of a secret whose rank is as likely to be any other: about 1.44 bits."""
-    return float(np.log2(n_candidates) - special.gammaln(n_candidates + 1) / np.log(2) / n_candidates)
+    return float(np.log2(n_candidates) - scipy.special.gammaln(n_candidates + 1) / np.log(2) / n_candidates)
 
 
 def _rate(says_yes: BoolArray, n_independent: int) -> Estimate:
@@ -182,5 +182,5 @@ def _mean_of(values: FloatArray, most: float) -> Estimate:
         return Estimate(share * most, None, None)
     low, high = interval.low, interval.high
     if error > 0 and 0 < share < 1:
-        low, high = wilson(share, error, float(special.stdtrit(n - 1, (1 + _LEVEL) / 2)))
+        low, high = wilson(share, error, float(scipy.special.stdtrit(n - 1, (1 + _LEVEL) / 2)))
     return Estimate(share * most, low * most, high * most)

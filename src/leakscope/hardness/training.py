@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, FloatArray
 from leakscope.errors import InputError
@@ -33,7 +33,7 @@ def el2n(logits: AnyArray, labels: AnyArray) -> FloatArray:
         logits: float (..., records, classes).
         labels: int (records,), or (..., records).
     """
-    errors = special.softmax(np.asarray(logits, dtype=np.float64), axis=-1)
+    errors = scipy.special.softmax(np.asarray(logits, dtype=np.float64), axis=-1)
     at = np.broadcast_to(labels, errors.shape[:-1])[..., None].astype(np.int64)
     np.put_along_axis(errors, at, np.take_along_axis(errors, at, axis=-1) - 1, axis=-1)
     norms: FloatArray = np.linalg.norm(errors, axis=-1)

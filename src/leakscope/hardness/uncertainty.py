@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.hardness.in_out_mean import side_mean
@@ -47,7 +47,7 @@ def uncertainty_of_logits(logits: AnyArray, counted: BoolArray | None = None) ->
             pass the epistemic part is zero.
     """
     return _by_part(
-        lambda part: special.softmax(logits[:, part].astype(np.float64), axis=2), logits.shape, counted
+        lambda part: scipy.special.softmax(logits[:, part].astype(np.float64), axis=2), logits.shape, counted
     )
 
 
@@ -71,7 +71,7 @@ def own_class_uncertainty(log_odds: AnyArray, counted: BoolArray | None = None) 
 
     def probabilities(part: slice) -> FloatArray:
         own = log_odds[:, part].astype(np.float64)
-        return np.stack([special.expit(own), special.expit(-own)], axis=2)
+        return np.stack([scipy.special.expit(own), scipy.special.expit(-own)], axis=2)
 
     return _by_part(probabilities, (*log_odds.shape, 2), counted)
 
@@ -98,5 +98,5 @@ def _split(probabilities: FloatArray, counted: BoolArray) -> Uncertainty:
 
 
 def _entropy(probabilities: FloatArray) -> FloatArray:
-    entropies: FloatArray = special.entr(probabilities).sum(axis=-1)
+    entropies: FloatArray = scipy.special.entr(probabilities).sum(axis=-1)
     return entropies

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import gather_records, over_blocks
@@ -346,7 +346,7 @@ def _quantile(n_models: int, n_permutations: int) -> float:
     numbers = [_MOST_GROUPS] if n_models >= _MOST_GROUPS else []
     if n_permutations < _MOST_PERMUTATIONS:
         numbers.append(n_permutations)
-    return float(special.stdtrit(min(numbers) - 1, 0.975) if numbers else special.ndtri(0.975))
+    return float(scipy.special.stdtrit(min(numbers) - 1, 0.975) if numbers else scipy.special.ndtri(0.975))
 
 
 def _trust_in_jackknife(figures: FloatArray) -> FloatArray:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
@@ -180,7 +180,7 @@ def below_threshold(residual: FloatArray, threshold: float, noise_sd: float = 0.
     if noise_sd == 0:
         return np.asarray(np.abs(residual) <= reach, dtype=np.float64)
     return np.asarray(
-        special.ndtr((reach - residual) / noise_sd) - special.ndtr((-reach - residual) / noise_sd)
+        scipy.special.ndtr((reach - residual) / noise_sd) - scipy.special.ndtr((-reach - residual) / noise_sd)
     )
 
 

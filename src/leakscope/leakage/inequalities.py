@@ -28,7 +28,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
@@ -166,8 +166,8 @@ def variation_on_one_axis(difference: FloatArray, first: FloatArray, second: Flo
     q = -(b + np.copysign(np.sqrt(np.maximum(discriminant, 0.0)), b)) / 2
     with np.errstate(divide="ignore", invalid="ignore"):  # a = 0: a root at infinity; q = 0: no difference
         roots = np.stack([q / a, c / q])
-    at_first = special.ndtr((roots - difference) / np.sqrt(first))
-    at_second = special.ndtr(roots / np.sqrt(second))
+    at_first = scipy.special.ndtr((roots - difference) / np.sqrt(first))
+    at_second = scipy.special.ndtr(roots / np.sqrt(second))
     apart = (at_first[0] - at_second[0]) - (at_first[1] - at_second[1])
     return np.where(q == 0, 0.0, np.minimum(np.abs(apart), 1.0))
 
@@ -224,7 +224,9 @@ def _monte_carlo(
             ratios = [_log_ratio(x, d, v1, v0).sum(axis=-1) for x in (centre + step, centre - step)]
             pairs[side] = (integrand(ratios[0]) + integrand(ratios[1])) / 2
         value[row] = weight @ pairs.mean(axis=1)
-        error[row] = special.ndtri(0.975) * np.sqrt(weight**2 @ pairs.var(axis=1, ddof=1) / (draws // 2))
+        error[row] = scipy.special.ndtri(0.975) * np.sqrt(
+            weight**2 @ pairs.var(axis=1, ddof=1) / (draws // 2)
+        )
     return Estimate(value, error)
 
 
@@ -246,13 +248,13 @@ def _entropy_left(log_odds: FloatArray) -> FloatArray:
 def _entropy_lost(log_ratio: FloatArray) -> FloatArray:
     """By how much the entropy of membership falls, in nats; bounded, and shrinks with the leakage."""
     size = np.abs(log_ratio)
-    lost: FloatArray = _ONE_BIT - np.log1p(np.exp(-size)) - size * special.expit(-size)
+    lost: FloatArray = _ONE_BIT - np.log1p(np.exp(-size)) - size * scipy.special.expit(-size)
     return lost
 
 
 def _weighted_information(log_ratio: FloatArray, prior: float) -> FloatArray:
     """2 (a1 p1 ln(p1/m) + a0 p0 ln(p0/m)) / (p1 + p0) from ln(p1/p0), in nats."""
-    share = special.expit(log_ratio)  # p1 / (p1 + p0)
+    share = scipy.special.expit(log_ratio)  # p1 / (p1 + p0)
     # ln m - ln p0 and ln m - ln p1, each where it does not overflow.
     over_second = np.logaddexp(np.log1p(-prior), np.log(prior) + log_ratio)
     over_first = over_second - log_ratio

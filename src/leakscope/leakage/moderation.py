@@ -22,7 +22,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -272,7 +272,7 @@ def _level_prior(
     trend = bin_trend(logs, centre, bins, known)
     excess = float(((logs - trend.at(centre)) ** 2 - sampling)[known].mean())
     worth = _MOST_PRIOR_DEGREES if excess <= 0 else min(2 * _trigamma_inverse(excess), _MOST_PRIOR_DEGREES)
-    shift = float(special.digamma(worth / 2) - np.log(worth / 2))
+    shift = float(scipy.special.digamma(worth / 2) - np.log(worth / 2))
     return LevelPrior(trend._replace(height=trend.height + shift), worth)
 
 
@@ -301,14 +301,17 @@ def _of_log_variance(degrees: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _log_variance_tables(most: int) -> tuple[FloatArray, FloatArray]:
     """Bias and variance of ln s^2 with 1 to `most` degrees of freedom; every permutation looks them up."""
     half = np.arange(1, most + 1) / 2
-    return special.digamma(half) - np.log(half), special.polygamma(1, half)
+    return scipy.special.digamma(half) - np.log(half), scipy.special.polygamma(1, half)
 
 
 def _trigamma_inverse(value: float) -> float:
     """The x > 0 with trigamma(x) = value, by Newton's steps on its reciprocal (Smyth 2004, appendix)."""
     x = 0.5 + 1 / value
     for _ in range(50):
-        trigamma, slope = float(special.zeta(2, x)), -2 * float(special.zeta(3, x))  # quicker than polygamma
+        trigamma, slope = (
+            float(scipy.special.zeta(2, x)),
+            -2 * float(scipy.special.zeta(3, x)),
+        )  # quicker than polygamma
         step = trigamma * (1 - trigamma / value) / slope
         x += step
         if abs(step) < 1e-10 * x:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
@@ -73,26 +73,28 @@ def _log_sum_exp(values: FloatArray) -> FloatArray:
 def modified_entropy(logits: FloatArray, labels: IntArray) -> FloatArray:
     """Song and Mittal (2021): `-(1-p_y) log p_y - sum_{c != y} p_c log(1-p_c)`, in nats."""
     odds = log_odds(logits, labels)
-    p = special.softmax(logits, axis=1)
+    p = scipy.special.softmax(logits, axis=1)
     wrong = np.where(_is_label(logits, labels), 0.0, p * _log_one_minus(logits)).sum(axis=1)
-    return np.asarray(special.expit(-odds) * np.logaddexp(0, -odds) - wrong)
+    return np.asarray(scipy.special.expit(-odds) * np.logaddexp(0, -odds) - wrong)
 
 
 def gradient_proxy(logits: FloatArray, labels: IntArray) -> FloatArray:
     """Norm of the loss gradient at the logits, `||softmax(z) - onehot(y)||`."""
-    p = special.softmax(logits, axis=1)
+    p = scipy.special.softmax(logits, axis=1)
     others = np.where(_is_label(logits, labels), 0.0, p)
-    return np.asarray(np.hypot(np.linalg.norm(others, axis=1), special.expit(-log_odds(logits, labels))))
+    return np.asarray(
+        np.hypot(np.linalg.norm(others, axis=1), scipy.special.expit(-log_odds(logits, labels)))
+    )
 
 
 def entropy(logits: FloatArray) -> FloatArray:
     """Entropy of the prediction in nats."""
-    return np.asarray(special.entr(special.softmax(logits, axis=1)).sum(axis=1))
+    return np.asarray(scipy.special.entr(scipy.special.softmax(logits, axis=1)).sum(axis=1))
 
 
 def top2_margin(logits: FloatArray) -> FloatArray:
     """Largest minus second largest probability."""
-    second, first = np.sort(special.softmax(logits, axis=1), axis=1)[:, -2:].T
+    second, first = np.sort(scipy.special.softmax(logits, axis=1), axis=1)[:, -2:].T
     return np.asarray(first - second)
 
 
@@ -125,10 +127,10 @@ def _own(signal: Signal, logits: AnyArray, labels: AnyArray) -> AnyArray:
 def _log_one_minus(logits: FloatArray) -> FloatArray:
     """log(1 - p_c) for each class; the largest p, which may round to 1, through the other logits."""
     top = logits.argmax(axis=1)
-    others = special.logsumexp(_without_label(logits, top), axis=1)
-    log_not_top = others - special.logsumexp(logits, axis=1)
+    others = scipy.special.logsumexp(_without_label(logits, top), axis=1)
+    log_not_top = others - scipy.special.logsumexp(logits, axis=1)
     is_top = _is_label(logits, top)
-    p = np.where(is_top, 0.0, special.softmax(logits, axis=1))
+    p = np.where(is_top, 0.0, scipy.special.softmax(logits, axis=1))
     return np.where(is_top, log_not_top[:, None], np.log1p(-p))
 
 
@@ -144,10 +146,10 @@ def _without_label(logits: FloatArray, labels: IntArray) -> FloatArray:
 _CLASSIFICATION: dict[str, Callable[[FloatArray, IntArray], AnyArray]] = {
     "loss": lambda z, y: np.logaddexp(0, -log_odds(z, y)),
     "log_odds": log_odds,
-    "true_prob": lambda z, y: special.expit(log_odds(z, y)),
+    "true_prob": lambda z, y: scipy.special.expit(log_odds(z, y)),
     "true_logit": at_label,
     "max_logit": lambda z, _: z.max(axis=1),
-    "max_prob": lambda z, _: special.softmax(z, axis=1).max(axis=1),
+    "max_prob": lambda z, _: scipy.special.softmax(z, axis=1).max(axis=1),
     "entropy": lambda z, _: entropy(z),
     "modified_entropy": modified_entropy,
     "top2_margin": lambda z, _: top2_margin(z),

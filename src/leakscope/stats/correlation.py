@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.errors import InputError
@@ -191,5 +191,5 @@ def _correlate(
         reason = f"{' and '.join(constant)} {'are' if len(constant) > 1 else 'is'} constant"
         reason += " once the others are held fixed" if n_given else ""
     r = float("nan") if reason else float(np.clip(a @ b, -1, 1))
-    p = float("nan") if reason else float(special.betainc(degrees / 2, 0.5, (1 - r) * (1 + r)))
+    p = float("nan") if reason else float(scipy.special.betainc(degrees / 2, 0.5, (1 - r) * (1 + r)))
     return Correlation(r, p, fisher_interval(r, n, level, rank=rank, n_given=n_given), n, reason)

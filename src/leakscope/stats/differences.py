@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
@@ -89,7 +89,7 @@ def jackknife_difference(
         parts = baseline.variance, other.variance
         variance = parts[0] + parts[1]
         degrees = welch_degrees(parts, n_groups)
-    half_widths = special.stdtrit(degrees, (1 + level) / 2) * np.sqrt(variance)
+    half_widths = scipy.special.stdtrit(degrees, (1 + level) / 2) * np.sqrt(variance)
     how = "the same models left out in both" if is_paired else "populations independent"
     method = f"t, jackknife over {OVER_MODELS}, {how}"
     return tuple(_around(v, h, level, method) for v, h in zip(values, half_widths, strict=True))
@@ -137,7 +137,7 @@ def auc_difference(
         variance += len(own) * float(own.var(ddof=1))
         if is_mostly_one_value(own):  # placements that differ may be missing by chance
             variance += 2 / (len(own) + 2) ** 2
-    half_width = -special.ndtri((1 - level) / 2) * np.sqrt(variance)
+    half_width = -scipy.special.ndtri((1 - level) / 2) * np.sqrt(variance)
     return _around(second_auc - first_auc, half_width, level, "DeLong, paired by record")
 
 
@@ -163,7 +163,7 @@ def tpr_difference(
     )
     apart, value = second - first, float(second.sum() - first.sum())
     n_at_threshold = fpr * min(int((~members).sum()) for members in (baseline_members, other_members))
-    quantile = float(special.stdtrit(max(n_at_threshold, 1.0), (1 + level) / 2))
+    quantile = float(scipy.special.stdtrit(max(n_at_threshold, 1.0), (1 + level) / 2))
     half_width = quantile * float(np.sqrt(len(apart) * apart.var(ddof=1)))
     hits, other_hits = (
         (round(float(np.clip(parts.sum(), 0, 1)) * n), n)
@@ -222,7 +222,7 @@ def recovered_difference(
     """
     check_level(level)
     own = intervals[0].level
-    widening = special.ndtri((1 + level) / 2) / special.ndtri((1 + own) / 2)
+    widening = scipy.special.ndtri((1 + level) / 2) / scipy.special.ndtri((1 + own) / 2)
     ends = [
         Interval(v - widening * (v - i.low), v + widening * (i.high - v), level, "")
         for v, i in zip(values, intervals, strict=True)
@@ -248,7 +248,9 @@ def record_change_p_values(baseline: IntArray, other: IntArray) -> FloatArray:
             total += sign * side * rate
             variance += rate * (1 - rate) / (trials + 2)
             is_defined &= trials > 0
-    p_values: FloatArray = np.where(is_defined, 2 * special.ndtr(-np.abs(total) / np.sqrt(variance)), np.nan)
+    p_values: FloatArray = np.where(
+        is_defined, 2 * scipy.special.ndtr(-np.abs(total) / np.sqrt(variance)), np.nan
+    )
     return p_values
 
 

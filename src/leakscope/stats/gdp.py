@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray, IntArray
 from leakscope.stats.epsilon import EpsilonBound, check_delta, rank_rates
@@ -45,8 +45,8 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     """The delta of a mu-GDP mechanism at epsilon: Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu)."""
     if mu <= 0:
         return 0.0
-    log_minus = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
-    return max(float(special.ndtr(mu / 2 - epsilon / mu) - np.exp(log_minus)), 0.0)
+    log_minus = epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
+    return max(float(scipy.special.ndtr(mu / 2 - epsilon / mu) - np.exp(log_minus)), 0.0)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
@@ -102,7 +102,7 @@ def gdp_epsilon_of_split(
     check_level(confidence)
     n_thresholds = GDP_THRESHOLDS
     tpr_low, fpr_high = rank_rates(sides, n_thresholds, (1 - confidence) / n_thresholds, even_ranks)
-    mu = float(np.max(special.ndtri(tpr_low) - special.ndtri(fpr_high)))
+    mu = float(np.max(scipy.special.ndtri(tpr_low) - scipy.special.ndtri(fpr_high)))
     method = f"Clopper-Pearson, Gaussian trade-off, Bonferroni over {n_thresholds} thresholds"
     return EpsilonBound(gdp_epsilon(mu, delta), delta, confidence, method)
 
@@ -136,7 +136,7 @@ def gaussian_tradeoff_of_split(
     reason = _why_not_gaussian(fit, reject_below)
     if reason:
         return _undefined_bound(reason, delta, confidence)
-    epsilon = gdp_epsilon(float(np.sqrt(2) * special.ndtri(auc_low)), delta)
+    epsilon = gdp_epsilon(float(np.sqrt(2) * scipy.special.ndtri(auc_low)), delta)
     method = f"{_METHOD}; shape not rejected, p = {fit.p_value:.2g}"
     return EpsilonBound(epsilon, delta, confidence, method)
 
@@ -159,10 +159,12 @@ def gaussian_fit(sides: SplitScores) -> GaussianFit:
     tpr, fpr = (_smoothed_rates(side, thresholds) for side in sides)  # (thresholds,) each
     covariance = _probit_covariance(tpr, len(sides.members)) + _probit_covariance(fpr, len(sides.nonmembers))
     wald = _slope_and_curvature(tpr, fpr, covariance)
-    shift = 2 * special.logit(special.ndtr(special.ndtri(auc_of_split(sides)) / np.sqrt(2)))
-    wald_logistic = _slope_and_curvature(special.expit(special.logit(fpr) + shift), fpr, covariance)
-    power = 1 - special.chndtr(special.chdtri(2, 0.05), 2, wald_logistic)
-    return GaussianFit(float(special.chdtrc(2, wald)), float(power))
+    shift = 2 * scipy.special.logit(scipy.special.ndtr(scipy.special.ndtri(auc_of_split(sides)) / np.sqrt(2)))
+    wald_logistic = _slope_and_curvature(
+        scipy.special.expit(scipy.special.logit(fpr) + shift), fpr, covariance
+    )
+    power = 1 - scipy.special.chndtr(scipy.special.chdtri(2, 0.05), 2, wald_logistic)
+    return GaussianFit(float(scipy.special.chdtrc(2, wald)), float(power))
 
 
 def _why_not_gaussian(fit: GaussianFit, reject_below: float) -> str:
@@ -190,8 +192,8 @@ def _inner_thresholds(sides: SplitScores) -> FloatArray:
     highest = min(side[-_LEAST_IN_TAIL] for side in sides)
     if not lowest < highest:
         return np.empty(0)
-    ends = special.ndtri((np.searchsorted(pooled, [lowest, highest], side="right") - 0.5) / len(pooled))
-    at = special.ndtr(np.linspace(ends[0], ends[1], _N_THRESHOLDS)) * len(pooled)
+    ends = scipy.special.ndtri((np.searchsorted(pooled, [lowest, highest], side="right") - 0.5) / len(pooled))
+    at = scipy.special.ndtr(np.linspace(ends[0], ends[1], _N_THRESHOLDS)) * len(pooled)
     return np.unique(pooled[np.minimum(at.astype(np.int64), len(pooled) - 1)])
 
 
@@ -202,7 +204,7 @@ def _smoothed_rates(side: FloatArray, thresholds: FloatArray) -> FloatArray:
 
 def _probit_covariance(rates: FloatArray, n: int) -> FloatArray:
     """Covariance of the probits of empirical tail rates, by the delta method; (thresholds, thresholds)."""
-    density = np.exp(-(special.ndtri(rates) ** 2) / 2) / np.sqrt(2 * np.pi)
+    density = np.exp(-(scipy.special.ndtri(rates) ** 2) / 2) / np.sqrt(2 * np.pi)
     smaller, larger = np.minimum.outer(rates, rates), np.maximum.outer(rates, rates)
     covariance: FloatArray = smaller * (1 - larger) / (n * np.outer(density, density))
     return covariance
@@ -210,7 +212,7 @@ def _probit_covariance(rates: FloatArray, n: int) -> FloatArray:
 
 def _slope_and_curvature(tpr: FloatArray, fpr: FloatArray, covariance: FloatArray) -> float:
     """Wald statistic of slope and curvature of the probit difference over the curve."""
-    probit_tpr, probit_fpr = special.ndtri(tpr), special.ndtri(fpr)
+    probit_tpr, probit_fpr = scipy.special.ndtri(tpr), scipy.special.ndtri(fpr)
     position = probit_tpr + probit_fpr
     position = (position - position.mean()) / position.std()
     root = np.linalg.cholesky(covariance)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.errors import InputError
@@ -96,7 +96,7 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
     """
     check_level(level)
     k, n = _counts(successes, trials)
-    high = special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - (1 - level) / 2)
+    high = scipy.special.betaincinv(k + 1, np.maximum(n - k, 1), 1 - (1 - level) / 2)
     return Bounds(clopper_pearson_lows(k, n, level), np.where(k < n, high, 1.0))
 
 
@@ -104,7 +104,7 @@ def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level:
     """The lower ends alone; arguments as in `clopper_pearson_bounds`."""
     check_level(level)
     k, n = _counts(successes, trials)
-    low = special.betaincinv(np.maximum(k, 1), n - k + 1, (1 - level) / 2)
+    low = scipy.special.betaincinv(np.maximum(k, 1), n - k + 1, (1 - level) / 2)
     return np.where(k > 0, low, 0.0)
 
 
@@ -183,8 +183,8 @@ def delong_of_split(sides: SplitScores, level: float = 0.95) -> AucEstimate:
 
 
 def _on_logit_scale(auc: float, standard_error: float, level: float) -> tuple[float, float]:
-    half_width = -special.ndtri((1 - level) / 2) * standard_error / (auc * (1 - auc))
-    low, high = special.expit(special.logit(auc) + np.array([-half_width, half_width])).tolist()
+    half_width = -scipy.special.ndtri((1 - level) / 2) * standard_error / (auc * (1 - auc))
+    low, high = scipy.special.expit(scipy.special.logit(auc) + np.array([-half_width, half_width])).tolist()
     return low, high
 
 
@@ -273,7 +273,7 @@ def spread_over_targets(values: npt.ArrayLike, level: float = 0.95) -> Spread:
         undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
         return Spread(mean, float("nan"), undefined, n, n_undefined)
     sd = float(defined.std(ddof=1))
-    half_width = float(special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
+    half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
     return Spread(
         mean, sd, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"), n, n_undefined
     )
@@ -300,6 +300,6 @@ def fisher_interval(
     if abs(r) >= 1:
         return Interval(float(r), float(r), level, f"{method} (degenerate: all points on one line)")
     standard_error = np.sqrt((1 + r * r / 2 if rank else 1.0) / (n - n_given - 3))
-    half_width = -special.ndtri((1 - level) / 2) * standard_error
+    half_width = -scipy.special.ndtri((1 - level) / 2) * standard_error
     low, high = np.tanh(np.arctanh(r) + np.array([-half_width, half_width]))
     return Interval(float(low), float(high), level, method)

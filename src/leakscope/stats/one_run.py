@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.errors import InputError
@@ -77,10 +77,10 @@ def p_value_of_guesses(guesses: Guesses, epsilon: float, delta: float) -> float:
     With B binomial over the guesses made, of probability `e^eps / (1 + e^eps)`, and v right ones:
     `P[B >= v] + 2 m delta max over i of P[v > B >= v - i] / i`.
     """
-    rate = special.expit(epsilon)
+    rate = scipy.special.expit(epsilon)
     if guesses.right == 0:
         return 1.0
-    beyond = float(special.betainc(guesses.right, guesses.made - guesses.right + 1, rate))  # P[B >= v]
+    beyond = float(scipy.special.betainc(guesses.right, guesses.made - guesses.right + 1, rate))  # P[B >= v]
     if delta == 0:
         return min(beyond, 1.0)
     from scipy import stats  # slow to import
@@ -114,7 +114,10 @@ def gaussian_epsilon_of_guesses(
 
     def is_refuted(mus: FloatArray) -> BoolArray:
         return _refuted(
-            guesses, lambda rate: special.ndtr(special.ndtri(1 - rate) - mus), len(mus), confidence
+            guesses,
+            lambda rate: scipy.special.ndtr(scipy.special.ndtri(1 - rate) - mus),
+            len(mus),
+            confidence,
         )
 
     epsilon = gdp_epsilon(_first_possible(is_refuted, _LARGEST_MU, *_MANY_AT_ONCE), delta)

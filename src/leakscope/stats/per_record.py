@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
@@ -167,7 +167,7 @@ def _fisher(n_true: IntArray, n_in: IntArray, n_false: IntArray, n_out: IntArray
     scipy.stats has it, too, but takes longer to import than a small audit takes to attack.
     """
     n_called, n_all, p_value = n_true + n_false, n_in + n_out, np.zeros(len(n_true))
-    log_factorial = special.gammaln(np.arange(1.0, int(n_all.max(initial=0)) + 2))
+    log_factorial = scipy.special.gammaln(np.arange(1.0, int(n_all.max(initial=0)) + 2))
 
     def log_choose(n: IntArray, k: IntArray) -> FloatArray:
         return np.asarray(log_factorial[n] - log_factorial[k] - log_factorial[n - k])

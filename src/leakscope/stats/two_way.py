@@ -53,7 +53,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 
@@ -144,7 +144,7 @@ class Variance(NamedTuple):
         degrees = np.inf
         if self.common > 0:
             degrees = self.degrees * max(total / self.together, 1.0) ** 2
-        return float(special.stdtrit(min(degrees, 1e6), (1 + level) / 2))
+        return float(scipy.special.stdtrit(min(degrees, 1e6), (1 + level) / 2))
 
 
 def two_way_variance(
@@ -190,7 +190,7 @@ def two_way_variance(
     else:
         of_these, of_others = share * apart, max(scatter, share * apart)
     # A chi-squared variable with `degrees` degrees of freedom exceeds this multiple of its mean so often.
-    low = 2 * float(special.gammaincinv(degrees / 2, 1 - _CONFIDENCE)) / degrees
+    low = 2 * float(scipy.special.gammaincinv(degrees / 2, 1 - _CONFIDENCE)) / degrees
     raised = together * (share + (1 - share) / low)
     common = correction * max(raised - apart, 0.0)
     of_one_model = n_models * correction * max(together / low - apart, 0.0)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
+import scipy
 import torch
-from scipy import special
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import FloatArray
@@ -260,13 +260,16 @@ def _disk(request: TrainingRequest, blocks: int, score_arrays: int) -> Disk:
 
 def resolution(targets: int, n_members: int, n_nonmembers: int, fpr_budgets: Sequence[float]) -> Resolution:
     """What so many targets with so many members and non-members each can tell apart."""
-    shift = np.sqrt(2) * special.ndtri(SUPPOSED_AUC)
+    shift = np.sqrt(2) * scipy.special.ndtri(SUPPOSED_AUC)
     auc = delong_of_split(SplitScores(_normal_quantiles(n_members) + shift, _normal_quantiles(n_nonmembers)))
     one_target = _half_width(auc.interval)
-    all_targets, without_leakage = one_target, one_target * special.ndtri(0.995) / special.ndtri(0.975)
+    all_targets, without_leakage = (
+        one_target,
+        one_target * scipy.special.ndtri(0.995) / scipy.special.ndtri(0.975),
+    )
     if targets > 1:
         error = _SHARED_BY_TARGETS * auc.standard_error / np.sqrt(targets)
-        of_models, without_leakage = special.stdtrit(targets - 1, (0.975, 0.995)) * error
+        of_models, without_leakage = scipy.special.stdtrit(targets - 1, (0.975, 0.995)) * error
         of_records = _between_records(2 * SUPPOSED_AUC - 1, n_members + n_nonmembers) / 2
         all_targets = float(np.hypot(of_models, of_records))
     return Resolution(
@@ -342,7 +345,7 @@ def _between_records(mean: float, n_records: int) -> float:
     Of all records with this mean, those differ most of which some are fully exposed and others not at all.
     Another sample is queried and also trained on, so it counts twice.
     """
-    return float(special.ndtri(0.975) * np.sqrt(2 * mean * (1 - mean) / n_records))
+    return float(scipy.special.ndtri(0.975) * np.sqrt(2 * mean * (1 - mean) / n_records))
 
 
 def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:
@@ -364,7 +367,7 @@ def _record_half_width(models: int) -> float:
 
 
 def _normal_quantiles(n: int) -> FloatArray:
-    quantiles: FloatArray = special.ndtri((np.arange(n) + 0.5) / n)
+    quantiles: FloatArray = scipy.special.ndtri((np.arange(n) + 0.5) / n)
     return quantiles
 
 

@@ -8,7 +8,7 @@ than chance: where labels or classes were swapped, all models are equally wrong.
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, Status, prediction_test
@@ -97,7 +97,7 @@ def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[
 def _worse_than_chance(correct: BoolArray, labels: AnyArray) -> Outcome | None:
     """The alarm if a model is right about its own members less often than a coin or a die would be."""
     n, n_correct, n_classes = len(labels), int(correct.sum()), len(np.unique(labels))
-    if n_classes < 2 or special.bdtr(n_correct, n, 1 / n_classes) >= ALARM:
+    if n_classes < 2 or scipy.special.bdtr(n_correct, n, 1 / n_classes) >= ALARM:
         return None
     sentence = (
         f"The target has an accuracy of {n_correct / n:.1%} on its own members, worse than a random guess "
@@ -112,10 +112,10 @@ def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
     counts, n, n_correct = np.unique(labels, return_counts=True)[1], len(labels), int(correct.sum())
     guessing = float(counts.max() / n)
     numbers = {"target": n_correct / n, "guessing": guessing}
-    if special.bdtrc(n_correct - 1, n, guessing) < ALARM or guessing == 1:
+    if scipy.special.bdtrc(n_correct - 1, n, guessing) < ALARM or guessing == 1:
         return Outcome(NAME, "ok", "The target is more accurate than guessing on its members.", numbers)
     # A model of a rare class may name the frequent one always, and still be right to do so.
-    is_worse = special.bdtr(n_correct, n, guessing) < ALARM
+    is_worse = scipy.special.bdtr(n_correct, n, guessing) < ALARM
     is_close = n_correct / n < guessing + _FAILS_FROM and guessing * len(counts) <= _NEARLY_EQUAL
     status: Status = "failed" if is_worse or is_close else "warning"
     always = f"always naming the most frequent class ({guessing:.1%})"

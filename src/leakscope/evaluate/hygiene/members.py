@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
@@ -104,7 +104,7 @@ def _recognition_test(by_model: FloatArray, target: int, n_targets: int) -> _Rec
     others = np.delete(by_model, target)
     others = others[~np.isnan(others)]
     test = prediction_test(float(by_model[target]), others)
-    alarm_at = -float(special.stdtrit(len(others) - 1, ALARM / n_targets))  # standard errors
+    alarm_at = -float(scipy.special.stdtrit(len(others) - 1, ALARM / n_targets))  # standard errors
     wrong = 1 - by_model[target] / test.expected if test.expected > 0 else 0.0
     visible = alarm_at * test.standard_error / test.expected if test.expected > 0 else 1.0
     return _RecognitionTest(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.types import Prose
@@ -129,5 +129,5 @@ def prediction_test(
         certain = float(value == expected)
         return PredictionTest(expected, certain, certain, 0.0)
     t = (value - expected) / standard_error
-    p_lower, p_upper = float(special.stdtr(degrees, t)), float(special.stdtr(degrees, -t))
+    p_lower, p_upper = float(scipy.special.stdtr(degrees, t)), float(scipy.special.stdtr(degrees, -t))
     return PredictionTest(expected, p_lower, p_upper, standard_error)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.signals.of_arrays import (
@@ -65,10 +65,10 @@ def features(
 ) -> dict[str, FloatArray]:
     """The class probabilities and nine other features by name; float64 (records,) each."""
     z = logits.astype(np.float64)
-    p = special.softmax(z, axis=1)
+    p = scipy.special.softmax(z, axis=1)
     odds = log_odds(z, labels)
     of_output = entropy(z)
-    wrong = special.expit(-odds)  # the probability of all wrong classes
+    wrong = scipy.special.expit(-odds)  # the probability of all wrong classes
     return {
         **{f"prob_{c}": p[:, c] for c in range(p.shape[1])},
         "loss": np.logaddexp(0, -odds),
@@ -77,7 +77,7 @@ def features(
             wrong * of_output if readings.entropy == "adjusted" else modified_entropy(z, labels)
         ),
         "top2_margin": top2_margin(z),
-        "true_prob": special.expit(odds),
+        "true_prob": scipy.special.expit(odds),
         "correct": (z.argmax(axis=1) == labels).astype(np.float64),
         "max_logit": z.max(axis=1),
         "true_logit": at_label(z, labels),
@@ -88,4 +88,4 @@ def features(
 def confidence(logits: AnyArray, labels: IntArray, readings: Readings = DEFAULT_READINGS) -> FloatArray:
     """What the densities of the global likelihood ratio are fitted to; float64 (records,)."""
     odds = log_odds(logits, labels)
-    return np.asarray(special.expit(odds)) if readings.confidence == "probability" else odds
+    return np.asarray(scipy.special.expit(odds)) if readings.confidence == "probability" else odds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.data.registry import dataset
 from leakscope.leakage.bias import Crossed, analytic_bias, crossed
@@ -120,7 +120,7 @@ def judge_control(config: LeakageConfig, setting: Setting, experiment: Experimen
     is_defined = n > 1 and bool(np.isfinite(rho.corrected).all())
     mean, analytic = rho.corrected.mean(), 2 * analytic_bias(experiment.inside_mean.shape[-1], config.trials)
     spread = rho.corrected.std(ddof=1) / np.sqrt(n) if is_defined else np.nan
-    half_width = special.stdtrit(n - 1, 1 - 0.01 / 4) * spread if is_defined else np.nan
+    half_width = scipy.special.stdtrit(n - 1, 1 - 0.01 / 4) * spread if is_defined else np.nan
     return Control(
         n=setting.value,
         corrected=_defined(mean),
@@ -182,7 +182,7 @@ def _inequalities(experiment: Experiment, fits: Fits) -> Inequalities:
     holds for all records of the point at once. The others are between the same two Gaussians.
     """
     fitted = chain(*fits)
-    z = float(special.ndtri(1 - (1 - LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
+    z = float(scipy.special.ndtri(1 - (1 - LEVEL) / len(experiment.advantage)))  # one-sided, Bonferroni
     limit = fitted.total_variation + fitted.total_variation_error
     tightest = np.minimum(fitted.pinsker, fitted.bretagnolle_huber)
     size, ratio = np.abs(experiment.advantage), np.abs(experiment.likelihood_ratio)
@@ -221,7 +221,7 @@ def _output_leakage(experiment: Experiment, k: int, seed: int, fits: Fits) -> Ou
         for v in (experiment.neighbours, experiment.neighbours_floor, experiment.neighbours_if_gaussian)
     )
     difference = (plug_in - floor - expected) / np.maximum(np.abs(expected), _LEAST_LEAKAGE)
-    half_width = special.stdtrit(n - 1, 0.975) * difference.std(ddof=1) / np.sqrt(n)
+    half_width = scipy.special.stdtrit(n - 1, 0.975) * difference.std(ddof=1) / np.sqrt(n)
     return OutputLeakage(
         gaussian=over,
         neighbours=leakage_over(Crossed(plug_in, floor, plug_in - floor), seed),

@@ -7,7 +7,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import FloatArray
 from leakscope.leakage.experiment import Experiment
@@ -127,13 +127,13 @@ def _private_point(
     rho = over_records(corrected_leakage(experiment, config.trials).corrected, config.seed)
     sigma, epsilon = setting.noise_sd, setting.value
     mu = moved / sigma if sigma else np.inf
-    bound = float(2 * special.ndtr(mu / 2) - 1)
+    bound = float(2 * scipy.special.ndtr(mu / 2) - 1)
     size, error = (
         np.stack([np.abs(getattr(experiment, f"{name}{end}")) for name in _ADVERSARIES])
         for end in ("", "_error")
     )
     # One-sided at 95% for all records and adversaries together (Bonferroni).
-    sure = size - float(special.ndtri(1 - (1 - LEVEL) / size.size)) * error
+    sure = size - float(scipy.special.ndtri(1 - (1 - LEVEL) / size.size)) * error
     return PrivatePoint(
         epsilon=epsilon if sigma else None,
         sigma=sigma,
@@ -146,7 +146,7 @@ def _private_point(
         likelihood_ratio=experiment.likelihood_ratio.mean(),
         informed=experiment.informed.mean(),
         informed_error=float(np.sqrt((experiment.informed_error**2).sum()) / len(experiment.informed)),
-        worst_pair=float(2 * special.ndtr(worst / (2 * sigma)) - 1) if sigma else 1.0,
+        worst_pair=float(2 * scipy.special.ndtr(worst / (2 * sigma)) - 1) if sigma else 1.0,
         largest_measured=size.max(),
         largest_measured_low=sure.max(),
         advantage_bound=advantage_bound(epsilon, DELTA),
@@ -263,4 +263,4 @@ def _mean_with_half_width(values: FloatArray) -> tuple[float | None, float | Non
     n = len(values)
     if n < 2:
         return (float(values.mean()) if n else None), None
-    return float(values.mean()), float(special.stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n))
+    return float(values.mean()), float(scipy.special.stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n))

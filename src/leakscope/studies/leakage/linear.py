@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.leakage.experiment import Experiment, Release, Utility, experiment, stacked
@@ -207,7 +207,7 @@ def _accuracies(
     inputs, is_above = records.inputs[tested, :n_parameters], records.targets[tested] > middle
     margin = (theta @ inputs.T - middle) * np.where(is_above, 1.0, -1.0)  # (models, tested)
     spread = noise_sd * np.linalg.norm(inputs, axis=1)
-    is_right = special.ndtr(margin / spread) if noise_sd else np.asarray(margin > 0, dtype=np.float64)
+    is_right = scipy.special.ndtr(margin / spread) if noise_sd else np.asarray(margin > 0, dtype=np.float64)
     position = np.full(n_records, -1)
     position[tested] = np.arange(len(tested))
     is_outside = np.ones(margin.shape, dtype=np.bool_)

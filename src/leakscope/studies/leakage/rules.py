@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+import scipy
 
 from leakscope.data.adult import COLUMNS
 from leakscope.stats.correlation import spearman
@@ -345,7 +345,7 @@ def inverse_size(results: LeakageResults) -> Finding | None:
     slope, intercept = np.polyfit(x, y, 1)
     residual = y - (slope * x + intercept)
     error = np.sqrt((residual**2).sum() / (len(x) - 2) / ((x - x.mean()) ** 2).sum())
-    half = float(special.stdtrit(len(x) - 2, 0.975) * error)
+    half = float(scipy.special.stdtrit(len(x) - 2, 0.975) * error)
     if abs(slope + 1) <= half:
         outcome = Outcome.REPRODUCED
     else:
