@@ -236,13 +236,12 @@ def equal_counts(in_mask: BoolArray, n_fewer: int, numbers: IntArray, units: Int
         numbers: int64 (models,), the models' numbers.
         units: int64 (records,), the records' units.
     """
-    n_in = in_mask.sum(axis=0)
+    n_in, n_models = in_mask.sum(axis=0), len(in_mask)
     lots = _lots(numbers, units)
-    used = np.empty_like(in_mask)
-    for side, counts in ((in_mask, n_in), (~in_mask, len(in_mask) - n_in)):
+    used = np.zeros_like(in_mask)
+    for side, counts in ((in_mask, n_in), (~in_mask, n_models - n_in)):
         n_used = max(int(counts.max()) - n_fewer, 1)
-        order = np.where(side, lots, 0).argsort(axis=0)[::-1]  # own models first, partner last
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, np.arange(len(order))[:, None], axis=0)
-        used[side] = rank[side] < n_used
+        own_lots = np.where(side, lots, 0)
+        lowest_used = np.partition(own_lots, n_models - n_used, axis=0)[n_models - n_used]
+        used |= side & (own_lots >= lowest_used)  # the partner, with the lowest lot, goes first
     return used
