@@ -121,7 +121,7 @@ def commands_page() -> str:
 
     parser: Any = typer.main.get_command(app)
     parts = [
-        "# Commands\n\nThis page is written from the program; `leakscope COMMAND --help` prints the same."
+        "# Commands\n\nThis page is generated from the program; `leakscope COMMAND --help` prints the same."
     ]
     parts += [text for name in sorted(parser.commands) for text in _command(parser.commands[name], name)]
     return "\n\n".join(parts) + "\n"
