@@ -373,7 +373,7 @@ def test_a_gate_does_not_pass_with_few_references(
     verdict = target.audit(tmp_path, models=models, gate=Gate(max_auc=1.0), fpr=(0.1,))
     assert verdict.outcome == outcome
     assert ("too few to show that a model is within a limit" in str(verdict)) == (outcome != "passed")
-    assert ("can show that a model leaks, and not that it does not" in str(verdict)) == (models < 8)
+    assert ("can show that a model leaks, but not that it does not" in str(verdict)) == (models < 8)
     design = np.load(tmp_path / "references" / "design.npy")
     assert design.shape[0] == models
     # A single reference is trained on as many records as the target; a balanced design on halves of the rest.

@@ -63,7 +63,7 @@ def test_one_model_alone_is_judged_by_what_needs_no_other(tmp_path: Path) -> Non
         "One model was audited by its outputs on 400 records (saved), "
         f"{given.is_member.sum()} of them members of its training set, without reference models. "
         "This is the weakest kind of audit: attacks that compare a model with reference models detect more. "
-        "It can show that a model leaks, and not that it does not."
+        "It can show that a model leaks, but not that it does not."
     )
     assert "random half" not in str(verdict)
     assert verify_run(tmp_path).problems == []

@@ -46,7 +46,7 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     text = " ".join(done.out.split())
     assert text.startswith("8 models on random halves of 1,797 records will take about")
     assert "the smallest measurable false positive rate (FPR) is 0.11%" in text
-    assert "To resolve 0.01% you need 10,000 non-members per model, that is about 20,000 records." in text
+    assert "To resolve 0.01%, you need 10,000 non-members per model, about 20,000 records in all." in text
     assert text.index("To resolve") < text.index("trainer")
     assert "not resolvable" in text
     assert "Exposed records: not resolvable with 8 models: fewer than 514" in text
@@ -58,7 +58,7 @@ def test_a_claim_has_its_budget(config: Path) -> None:
     text = " ".join(run_command("plan", config, "--claim", "4").out.split())
     assert "The claim of epsilon = 4 at delta = 1e-05 is testable" in text
     assert "it takes at least 170,000 models" in text
-    assert "Training so many models takes about" in text
+    assert "Training that many models takes about" in text
     check_refused(config.parent, ("plan", config, "--claim", "4,5,6"), "claim='4,5,6'")
     check_refused(config.parent, ("plan", config, "--claim", "0"), "must be above 0")
 

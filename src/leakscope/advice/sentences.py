@@ -86,8 +86,8 @@ def _nothing(results: AdviceResults) -> str:
     helping = [one for one in results.tried if one.effect == "leaks less"]
     if not helping:
         return (
-            "No defence that was tried leaks less, beyond chance. More minutes train more models, which tell "
-            "smaller differences from chance."
+            "No defence that was tried leaks less, beyond chance. More minutes allow more models, and with "
+            "these, smaller differences can be told from chance."
         )
     best, config = helping[0], results.config
     utility, lost = utility_named(config.utility), -(best.utility.difference or 0.0)

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 def advise(
     config: Annotated[
-        Path, typer.Argument(help="A TOML file for `leakscope audit`, or an audit's run folder.")
+        Path, typer.Argument(help="Config file (TOML) of an audit, or the run folder of one.")
     ],
-    minutes: Annotated[float, typer.Option(help="Time for everything.")] = 10.0,
+    minutes: Annotated[float, typer.Option(help="Time that the whole command may take.")] = 10.0,
     accept_accuracy_loss: Annotated[
-        float, typer.Option(help="Accuracy that may be lost: 0.02 are two points. Of a regression, R².")
+        float, typer.Option(help="Loss of accuracy that you accept: 0.02 is two points. In a regression, of R².")
     ] = 0.02,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder (default: runs/ and the name of the file, with -advise).")
+        Path | None, typer.Option(help="Run folder (default: runs/NAME-advise, with the name of the file).")
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of all randomness (default: from the config).")
@@ -49,7 +49,7 @@ def advise(
 ) -> None:
     """Try the defences that apply to your model within the time you give, and recommend one.
 
-    The run folder gets recommended.toml: your config with the recommended defence.
+    The run folder then holds recommended.toml: your config with the recommended defence.
     """
     from leakscope.advice.advise import AdviceOptions, advise
     from leakscope.disclosure import Disclosure
@@ -88,7 +88,7 @@ def _show(screen: Console, advice: Advice) -> None:
     best = results.best
     if best is not None:
         tables = ready_tables(results.config.toml, best.settings)
-        print_lines(screen, ["", "In the config, it reads:", "", tables, ""])
+        print_lines(screen, ["", "In the config file, write:", "", tables, ""])
     if (advice.folder / RECOMMENDED).exists():
         print_lines(screen, [f"The whole config: leakscope audit {advice.folder / RECOMMENDED}"])
     print_lines(screen, [f"Open {page_path(advice.folder)} for the whole report"])

@@ -61,15 +61,15 @@ def attack(
         str | None, typer.Option(help="Function that returns a model's outputs: package.module:function.")
     ] = None,
     net: Annotated[
-        str | None, typer.Option(help="Network the weights fit: mlp, cnn, ... or package.module:factory.")
+        str | None, typer.Option(help="Network that the weights are for: mlp, cnn, ... or package.module:factory.")
     ] = None,
     net_options: Annotated[str, typer.Option(help="Options of the network, as JSON.")] = "{}",
     pixel_mean: Annotated[
-        str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks: 0.48,0.45,0.41.")
+        str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks, such as 0.48,0.45,0.41.")
     ] = None,
     pixel_std: Annotated[str | None, typer.Option(help="Their standard deviation per channel.")] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Load an estimator even if its file may run code.")
+        bool, typer.Option("--trust", help="Load an estimator even though loading its file may run code.")
     ] = False,
     device: Annotated[str, typer.Option(help="Where a network runs: auto, cpu or cuda.")] = "auto",
     public: Annotated[_File, typer.Option(help="Records with is_member: csv, parquet or npz.")] = None,

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 
 def audit(
-    config: Annotated[Path | None, typer.Argument(help="A TOML file; see examples/.")] = None,
+    config: Annotated[
+        Path | None, typer.Argument(help="Config file (TOML); `leakscope init` writes one.")
+    ] = None,
     predictions: options.Predictions = None,
     label: options.Label = None,
     id_column: options.Id = None,
@@ -58,7 +60,7 @@ def audit(
     target: options.Target = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/ and the name of the file)."),
+        typer.Option(help="Run folder, or s3://BUCKET/RUN (default: runs/NAME, with the name of the file)."),
     ] = None,
     models: Annotated[
         int | None, typer.Option(help="Number of models; a larger number extends a finished run.")
@@ -94,10 +96,10 @@ def audit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a population of your model on random halves of your records, and measure what leaks.
+    """Train many models of your kind on random halves of your records, and measure what leaks.
 
-    With --predictions, audit one model from the predictions you saved. Columns of a csv or parquet file are
-    recognized by their names; if yours have other names, pass them with the options below.
+    With --predictions, audit one model by the predictions that you saved. leakscope recognizes the columns of
+    a csv or parquet file by their names; if yours have other names, pass them with the options below.
     """
     from leakscope.audits.run import run_audit
     from leakscope.audits.settings import DEFAULT_MODELS
@@ -245,7 +247,7 @@ def configured(
         if data_dir is not None:
             raise InputError(f"--data-dir={data_dir} would do nothing: saved predictions need no dataset")
         return AuditSettings(**on_top), SavedPredictions(predictions, columns)
-    raise InputError("give either a TOML file or --predictions FILE; see examples/")
+    raise InputError("give either a config file (`leakscope init` writes one) or --predictions FILE")
 
 
 def _show_columns(source: Source, unit: str | None) -> None:

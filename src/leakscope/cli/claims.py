@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Claims = Annotated[
     Path | None,
     typer.Option(
-        help="Run nothing: settle the publication's claims by the results files (*.json) of this folder, and "
+        help="Run nothing: judge the publication's claims by the results files (*.json) in this folder, and "
         "write FOLDER.md.",
         show_default=False,
     ),

@@ -11,7 +11,7 @@ from leakscope.errors import ExitCode
 def doctor(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Check the installation: versions, GPU, memory, folders, datasets, and what is missing.
 
-    Exit code 0 unless something that is needed is missing or broken.
+    The exit code is 0 unless something that leakscope needs is missing or broken.
     """
     from leakscope.doctor import diagnosis
 

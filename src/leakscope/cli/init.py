@@ -57,7 +57,7 @@ def init(
 ) -> None:
     """Write a config file for your records, with comments that explain each setting.
 
-    On a terminal, asks what the options do not say. An existing file is never overwritten.
+    On a terminal, it asks for what the options do not say. It never overwrites a file.
     """
     from leakscope.audits.initial.write import (
         Answers,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def plan(
     config: Annotated[
-        Path | None, typer.Argument(help="A TOML file for `leakscope audit`; see examples/.")
+        Path | None, typer.Argument(help="Config file (TOML) of the audit; `leakscope init` writes one.")
     ] = None,
     predictions: options.Predictions = None,
     label: options.Label = None,
@@ -50,7 +50,7 @@ def plan(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate what an audit costs and what it can resolve; trains for a few seconds, writes nothing."""
+    """Estimate what an audit costs and what it can resolve. Trains for a few seconds and writes nothing."""
     from leakscope.audits.planning.plan import plan_audit
     from leakscope.bank.run_folder import to_jsonable
 
@@ -108,8 +108,8 @@ def summary(planned: Plan) -> list[str]:
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
         lines.append(
-            f"To resolve {_percent(lowest.fpr)} you need {lowest.needed_nonmembers:,} non-members per model, "
-            f"that is about {2 * lowest.needed_nonmembers:,} records."
+            f"To resolve {_percent(lowest.fpr)}, you need {lowest.needed_nonmembers:,} non-members per "
+            f"model, about {2 * lowest.needed_nonmembers:,} records in all."
         )
     return lines
 
@@ -121,7 +121,7 @@ def _claim_lines(planned: Plan) -> list[str]:
         return []
     if claim.seconds is None:
         return list(claim.sentences)
-    return [*claim.sentences, f"Training so many models takes about {_duration(claim.seconds)}."]
+    return [*claim.sentences, f"Training that many models takes about {_duration(claim.seconds)}."]
 
 
 def _cost_summary(planned: Plan) -> list[str]:
@@ -143,11 +143,12 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
     yield "blocks", f"{training.blocks:,}", f"of up to {training.block_size:,} models"
     yield "training", _duration(seconds.training.expected), f"{_range(seconds.training)}; {seconds.how}"
     yield (
-        "judging",
+        "evaluation",
         _duration(seconds.judging.expected),
         f"{_range(seconds.judging)}; timed on random outputs",
     )
-    parts = {"records": "data", **{p: p for p in ("parameters", "workspace", "signals", "judging")}}
+    parts = {"records": "data", **{p: p for p in ("parameters", "workspace", "signals")}}
+    parts |= {"evaluation": "judging"}
     of_parts = (f"{name} {_size(getattr(memory, part))}" for part, name in parts.items())
     yield "memory", _size(memory.peak), ", ".join(of_parts)
     files = ", ".join(f"{name} {_size(n_bytes)}" for name, n_bytes in disk.signals.items())

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def report(
     run: RunFolder, redact: Redact = None, with_membership: WithMembership = False, quiet: Quiet = False
 ) -> None:
-    """Write a run's report.html, report.md and figures again, or its redacted page; nothing is trained."""
+    """Write the report of a run again, or its redacted page; nothing is trained."""
     from leakscope.disclosure import Disclosure
     from leakscope.runs.kinds import rebuild_report
 
@@ -69,9 +69,10 @@ def verify(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a run folder: files against their checksums; numbers, tables and pages against the signals.
+    """Check a run folder: compare its files with their checksums, and recompute what they say.
 
-    Tables and pages of audits are written again and compared. What is only compared with checksums is named.
+    Numbers are recomputed from the stored signals; tables and pages of audits are written again and compared.
+    The output names the files that were only compared with their checksums.
     """
     from leakscope.runs.verification import verify_run
 
@@ -100,7 +101,7 @@ def compare(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare audits of the same records with the first: what leaks less, what leaks more, at what cost.
+    """Compare audits of the same records with the first one: what leaks less or more, and at what cost.
 
     The exit code is 1 when a run leaks significantly more than the baseline, 4 when a check failed.
     """
@@ -143,10 +144,10 @@ def _show_comparison(comparison: Comparison, screen: Console) -> None:
 
 def schema(
     kind: Annotated[
-        list[str] | None, typer.Argument(help="audit, attack, compare, or study and its name.")
+        list[str] | None, typer.Argument(help="audit, advise, attack, compare, or study and its name.")
     ] = None,
 ) -> None:
-    """Print the JSON schema of a kind of run's results.json; without a kind, list them."""
+    """Print the JSON schema of results.json for a kind of run; without a kind, list the kinds."""
     from leakscope.runs.kinds import KINDS
     from leakscope.runs.kinds import schema as schema_of
 

@@ -249,7 +249,7 @@ def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome
     held = f"is up to {up_to}; the limit is {limit.allowed}"
     if bound <= limit.value:
         return _as_outcome(limit, "passed", held, attack, bound)
-    unclear = f"{held}, and the audit cannot tell on which side of it the figure is"
+    unclear = f"{held}, and the audit cannot tell whether the figure is within it"
     return _as_outcome(limit, "inconclusive", unclear, attack, bound)
 
 

@@ -33,7 +33,7 @@ def _without_canaries(rating: Rating) -> str:
 def decisive_sentence(part: RatingPart, noun: Noun = RECORD) -> str:
     """Why a figure reaches its level."""
     if part.about == "gate":
-        return "The gate failed, which counts as moderate at least."
+        return "The gate failed, which counts as at least moderate."
     if part.about == "exposed":
         return f"The membership of {part.value or 0:.2%} of the {noun.many} is individually detectable."
     low = f"The {part.what} is at least {shown(part, part.low)}"

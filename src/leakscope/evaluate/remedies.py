@@ -32,7 +32,7 @@ CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
 _WEIGHT_DECAY = 0.01
 _STEPS_OF_LEAVES = (5, 10, 20, 50)
 _UNKNOWN_COST = "Unknown before it is measured: accuracy on new records may fall, or rise."
-_MEASURE = "`leakscope advise` measures what this and other changes buy and cost for this model."
+_MEASURE = "`leakscope advise` measures what this and other changes gain and cost for this model."
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _leakage(results: AuditResults) -> Iterator[Remedy]:
     yield Remedy(
         "leakage",
         f"The rating is {results.rating.level}: the strongest attack has an AUC of {auc:.3f}.",
-        "Try the defences that apply to this model. The command ranks them by what they buy and cost, and "
-        "writes the config with the best.",
+        "Try the defences that apply to this model. The command ranks them by what they gain and cost, and "
+        "writes a config with the best one.",
         "leakscope advise CONFIG.toml --minutes 10",
-        "The minutes that you give it, and the accuracy that you accept to lose.",
+        "The minutes that you give it, and the loss of accuracy that you accept.",
     )
 
 
@@ -87,10 +87,10 @@ def _duplicates(results: AuditResults) -> Iterator[Remedy]:
     yield Remedy(
         "duplicates",
         f"{n_copies:,} records have an exact copy among the records.",
-        "Train on one record of each kind. A record that occurs twice is memorized more, and removing one "
+        "Train on one copy of each record. A record that occurs twice is memorized more, and removing one "
         "copy does not remove the person. Audit what is left.",
         "records = records.take(numpy.unique(records.duplicate_of))  # keeps the first of each",
-        f"At most {n_copies:,} of {n_records:,} records, none of which is new to the model.",
+        f"At most {n_copies:,} of {n_records:,} records, all of them copies of records that remain.",
     )
 
 
@@ -192,7 +192,7 @@ def _groups(results: AuditResults) -> Iterator[Remedy]:
         f"Some groups are more exposed than the {noun.many} as a whole (AUC {strongest.auc.value or 0:.3f}): "
         f"{named}.",
         f"Protect the group, not the average: look at its most exposed {noun.many}, and add {noun.many} of "
-        "the group or, where the model can do without, leave it out. Judge every remedy by the group's own "
+        "the group or, if the model can do without it, leave it out. Judge every remedy by the group's own "
         "figures.",
         "r = leakscope.open_run(RUN).records\n"
         f'r.filter(r[{column!r}] == {group.group!r}).sort("advantage", descending=True)',
@@ -215,7 +215,7 @@ def _models(results: AuditResults) -> Iterator[Remedy]:
     yield Remedy(
         "models",
         f"{found}.",
-        "Extend the audit; the models it has are used again.",
+        "Extend the audit; it keeps the models it has.",
         f"leakscope audit CONFIG.toml --models {needed}",
         f"{needed - n_models} more models, {(needed - n_models) / n_models:.1f} times the training so far.",
     )
@@ -249,7 +249,7 @@ def _regularized(results: AuditResults) -> tuple[str, str]:
         return "Train with stronger regularization.", ""
     if isinstance(leaf := parameters.get("min_samples_leaf"), int):
         larger = next((step for step in _STEPS_OF_LEAVES if step > leaf), 2 * leaf)
-        return "Let every leaf hold more records.", _options_table(results, {"min_samples_leaf": larger})
+        return "Require more records in every leaf.", _options_table(results, {"min_samples_leaf": larger})
     for name, factor in (("C", 0.1), ("alpha", 10.0)):
         value = _number(parameters.get(name))
         if value:

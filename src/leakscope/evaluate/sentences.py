@@ -162,12 +162,12 @@ def _few_references(n_references: int) -> str:
     if not n_references:
         return (
             "This is the weakest kind of audit: attacks that compare a model with reference models detect "
-            "more. It can show that a model leaks, and not that it does not."
+            "more. It can show that a model leaks, but not that it does not."
         )
     if n_references < FEWEST_REFERENCES:
         return (
             f"Attacks get stronger with more reference models: fewer than {FEWEST_REFERENCES} can show that "
-            "a model leaks, and not that it does not."
+            "a model leaks, but not that it does not."
         )
     return ""
 
@@ -324,7 +324,7 @@ def _whose_bits(results: AuditResults) -> str:
     n_references = results.population.models - results.population.targets
     return (
         "How much models trained like this one reveal was estimated on the "
-        f"{n_references} reference models alone; it does not count for the rating of this model. "
+        f"{n_references} reference models alone; it does not count towards the rating of this model. "
     )
 
 

@@ -109,19 +109,19 @@ def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
     """Why each limit is what it is."""
     reasons = [
         f"max_auc, max_advantage and max_tpr are where the rating {level!r} begins (docs/rating.md). A model "
-        "passes when the upper ends of its intervals stay below, so by these figures it is rated "
-        f"{LEVELS[LEVELS.index(level) - 1]!r} at most."
+        "passes if the upper ends of its intervals stay below them, so by these figures it is rated at most "
+        f"{LEVELS[LEVELS.index(level) - 1]!r}."
     ]
     if gate.max_tpr:
         reasons.append(
-            f"{100 * gate.max_tpr[0].fpr:g}% is the lowest false positive rate that so many records "
+            f"{100 * gate.max_tpr[0].fpr:g}% is the lowest false positive rate that this many records "
             "resolve well."
         )
     if gate.max_exposed_share is not None:
         reasons.append(
             "max_exposed_share = 0.01: no more than the most exposed 1% of records may be exposed."
             if gate.max_exposed_share == _FIRST_SHARE
-            else "max_exposed_share is the next round share above the one that may be exposed now."
+            else "max_exposed_share is the next round number above the share that may be exposed now."
             if gate.max_exposed_share
             else "max_exposed_share = 0: no record is exposed now, and none should be."
         )

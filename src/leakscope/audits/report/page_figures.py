@@ -267,7 +267,7 @@ def bits_section(results: AuditResults) -> Section:
     if results.is_of_one_model:
         note += (
             " The models are the references alone: this is what models trained like the audited one reveal, "
-            "and it does not count for the rating."
+            "and it does not count towards the rating."
         )
     return Section("bits", "Bits", body, say(note))
 

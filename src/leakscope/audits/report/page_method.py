@@ -227,8 +227,8 @@ def _disclosure_text(results: AuditResults, disclosure: Disclosure) -> str:
 def _single_records(results: AuditResults, disclosure: Disclosure) -> str:
     if disclosure.redacted:
         return (
-            "This page has figures of many records together. It has no row about a single record, says "
-            "nothing about which models were trained on it, and has no ids but keyed hashes."
+            "This page has figures about many records together. It has no row about a single record, says "
+            "nothing about which models were trained on it, and shows keyed ids only."
         )
     if not results.is_of_one_model:
         return (

@@ -61,7 +61,7 @@ def _exposed(folder: Path, ids: AnyArray, noun: Noun) -> Body:
         for at in range(0, min(len(hashes), _MOST_IDS), _IDS_PER_LINE)
     ]
     sentence = (
-        "Exposed records, by the hashes of their ids, in the order of the hashes. Only who has the key of "
-        f"the run folder can tell which records these are.{more}"
+        "The exposed records, by their keyed ids and in the order of these. Only someone with the key of the "
+        f"run folder can tell which records they are.{more}"
     )
     return [noun.say(sentence), Code("\n".join(lines))]

@@ -34,7 +34,7 @@ _NAMES = {
 def what_to_do_section(results: AuditResults) -> Section:
     """Remedies, suggested limits and the rating."""
     body: Body = [*_remedies(results), *_gate(results), *_rating(results)]
-    note = "What follows from the findings of this audit. A part without a finding has no advice."
+    note = "What follows from the findings of this audit. Where it found nothing, there is no advice."
     return Section("what-to-do", "What to do", body, note)
 
 
@@ -52,7 +52,7 @@ def _remedies(results: AuditResults) -> list[Block | str]:
 def _without_remedies(results: AuditResults) -> str:
     """Why there is no advice; a leak that leakscope cannot treat is still a leak."""
     if undermining(results.hygiene):
-        return "Nothing follows from figures that cannot be trusted: repair the audit first."
+        return "Nothing follows from figures that nobody can trust: repair the audit first."
     if results.rating.level in CALLS_FOR_A_DEFENCE:
         return (
             f"The rating is {results.rating.level}, and leakscope did not train this model, so it cannot try "

@@ -66,9 +66,9 @@ def defences(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Which defence to choose: accuracy against leakage on all records, canaries and most exposed records.
+    """Compare defences: accuracy against leakage on all records, canaries and the most exposed records.
 
-    Of a regression, R² takes the place of accuracy.
+    In a regression, R² takes the place of accuracy.
     """
     from leakscope.studies.defences.study import run
 
