@@ -173,7 +173,7 @@ def _given(values: Mapping[str, object]) -> dict[str, object]:
 
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:
     intervals = (
-        "95%, for other records queried on the same model. They say nothing about another training."
+        "95%, for other records queried on the same model. They say nothing about another training run."
         if results.population.targets == 1
         else "95%. Intervals are for records like these: another sample of records, with models trained on "
         "it. Narrower ones, for these records (other models trained on random halves of them), are in the "
