@@ -29,12 +29,11 @@ if TYPE_CHECKING:
 
 
 def advise(
-    config: Annotated[
-        Path, typer.Argument(help="Config file (TOML) of an audit, or the run folder of one.")
-    ],
+    config: Annotated[Path, typer.Argument(help="Config file (TOML) of an audit, or the run folder of one.")],
     minutes: Annotated[float, typer.Option(help="Time that the whole command may take.")] = 10.0,
     accept_accuracy_loss: Annotated[
-        float, typer.Option(help="Loss of accuracy that you accept: 0.02 is two points. In a regression, of R².")
+        float,
+        typer.Option(help="Loss of accuracy that you accept: 0.02 is two points. In a regression, of R²."),
     ] = 0.02,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-advise, with the name of the file).")

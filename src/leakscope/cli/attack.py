@@ -61,11 +61,13 @@ def attack(
         str | None, typer.Option(help="Function that returns a model's outputs: package.module:function.")
     ] = None,
     net: Annotated[
-        str | None, typer.Option(help="Network that the weights are for: mlp, cnn, ... or package.module:factory.")
+        str | None,
+        typer.Option(help="Network that the weights are for: mlp, cnn, ... or package.module:factory."),
     ] = None,
     net_options: Annotated[str, typer.Option(help="Options of the network, as JSON.")] = "{}",
     pixel_mean: Annotated[
-        str | None, typer.Option(help="Mean of pixels / 255 per channel, for networks, such as 0.48,0.45,0.41.")
+        str | None,
+        typer.Option(help="Mean of pixels / 255 per channel, for networks, such as 0.48,0.45,0.41."),
     ] = None,
     pixel_std: Annotated[str | None, typer.Option(help="Their standard deviation per channel.")] = None,
     trust: Annotated[

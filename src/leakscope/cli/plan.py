@@ -147,8 +147,8 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
         _duration(seconds.judging.expected),
         f"{_range(seconds.judging)}; timed on random outputs",
     )
-    parts = {"records": "data", **{p: p for p in ("parameters", "workspace", "signals")}}
-    parts |= {"evaluation": "judging"}
+    parts = {part: part for part in ("records", "parameters", "workspace", "signals")}
+    parts["judging"] = "evaluation"
     of_parts = (f"{name} {_size(getattr(memory, part))}" for part, name in parts.items())
     yield "memory", _size(memory.peak), ", ".join(of_parts)
     files = ", ".join(f"{name} {_size(n_bytes)}" for name, n_bytes in disk.signals.items())
