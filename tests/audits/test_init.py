@@ -231,7 +231,7 @@ def test_names_and_classes_may_hold_any_character(tmp_path: Path, name: str) -> 
         (people(outcome=["yes"] * N), ("--label", "outcome"), ("all labels in 'outcome' are 'yes'",)),
         (people(outcome=["yes", None] * (N // 2)), (), ("label 'outcome' has no value in 60 rows", "row-1")),
         (people(outcome=[1.5, float("nan")] * (N // 2)), (), ("'outcome' has no value in 60 rows",)),
-        (people(), ("--label", "person"), ("'person' has 120 different texts in 120 rows", "--label")),
+        (people(), ("--label", "person"), ("'person' has 120 different text values in 120 rows", "--label")),
         (people(city=None, age=None, income=None), (), ("no column is left as a feature",)),
         (people(prob_0=0.5, is_member=1), (), ("saved predictions", "leakscope audit --predictions")),
     ],

@@ -83,7 +83,7 @@ PYTHON: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a dict for predictions": (
         lambda: leakscope.audit(leakscope.SavedPredictions({"logits": [1]})),  # type: ignore[arg-type]
-        "SavedPredictions of dict: give a npz, csv or parquet file",
+        "SavedPredictions of dict: give an npz, csv or parquet file",
     ),
     "a dict for a gate": (
         lambda: leakscope.audit(records(), RECIPE, gate={"max_auc": 0.6}),

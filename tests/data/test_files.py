@@ -177,7 +177,7 @@ def test_free_text_is_not_a_feature(tmp_path: Path) -> None:
     path = tmp_path / "notes.csv"
     rows = "\n".join(f"note {row},{row % 2}" for row in range(300))
     path.write_text(f"note,label\n{rows}\n")
-    with pytest.raises(InputError, match=r"feature 'note' has 300 different texts \(at most 256\)"):
+    with pytest.raises(InputError, match=r"feature 'note' has 300 different text values \(at most 256\)"):
         read_table(path, "label")
 
 

@@ -137,7 +137,7 @@ def test_more_than_the_machine_holds_is_refused_before_decoding(
         (tmp_path / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pets" / name).write_bytes(png_header(4000, 4000))
     monkeypatch.setattr(image_folder, "machine_memory", lambda: 90_000_000)
-    with pytest.raises(InputError, match="2 pictures take"):
+    with pytest.raises(InputError, match="2 images take"):
         read_table(tmp_path / "pets")
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_picture_is_read_or_refused(kind: str, changes: list[tuple[int
 @pytest.mark.parametrize(
     ("given_names", "said"),
     [
-        ({"label": "kind"}, "the classes of a folder of pictures are its folders"),
+        ({"label": "kind"}, "the classes of a folder of images are its folders"),
         ({"id_column": "kind"}, "ids their paths"),
         ({"task": "regression"}, "a regression task"),
     ],
@@ -223,10 +223,10 @@ def test_settings_that_would_do_nothing_are_refused(
 
 
 def test_an_empty_folder_says_what_is_expected(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"has no pictures \(.png, .jpg, .jpeg\) in folders named after"):
+    with pytest.raises(InputError, match=r"has no images \(.png, .jpg, .jpeg\) in folders named after"):
         read_table(tmp_path)
     picture(tmp_path / "a.png")
-    with pytest.raises(InputError, match="has no pictures"):
+    with pytest.raises(InputError, match="has no images"):
         read_table(tmp_path)
 
 

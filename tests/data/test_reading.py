@@ -116,9 +116,9 @@ def test_a_number_that_is_the_label_and_a_label_of_many_classes() -> None:
 @pytest.mark.parametrize(
     ("column", "problem"),
     [
-        ({"note": [f"words {k}" for k in range(300)]}, "feature 'note' has 300 different texts"),
+        ({"note": [f"words {k}" for k in range(300)]}, "feature 'note' has 300 different text values"),
         ({"size": [np.inf, *range(299)]}, "feature 'size' is infinite, or too large .* in 1 row"),
-        ({"tags": [["a"]] * 300}, "feature 'tags' holds neither numbers nor texts; convert it"),
+        ({"tags": [["a"]] * 300}, "feature 'tags' holds neither numbers nor text; convert it"),
     ],
 )
 def test_what_networks_cannot_use_is_a_problem_and_still_a_record(

@@ -245,7 +245,7 @@ def test_networks_and_functions_name_every_column_they_cannot_use() -> None:
     records = read_table(table, np.arange(300) % 2)
     for recipe in (Recipe(), FunctionRecipe(lambda *_: None)):
         refused(
-            records, recipe, "table: feature 'note' has 300 different texts .*; feature 'size' is infinite"
+            records, recipe, "table: feature 'note' has 300 different text .*; feature 'size' is infinite"
         )
 
 

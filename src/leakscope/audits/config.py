@@ -69,7 +69,7 @@ class PredictionsSection(PredictionColumns):
     """Saved predictions to audit without training.
 
     Attributes:
-        file: a npz, csv or parquet file; all other settings are for csv and parquet.
+        file: an npz, csv or parquet file; all other settings are for csv and parquet.
     """
 
     file: Path

@@ -31,7 +31,7 @@ class DataSection:
             config file.
         label: column (npz: array) of labels; needed for csv and parquet, unless `text` is given.
         id: column (npz: array) of unique ids; without one, records are numbered by row.
-        groups: columns (npz: arrays) to report risk for; they are no features unless `features` lists them.
+        groups: columns (npz: arrays) to report risk for; they are not features unless `features` lists them.
         features: columns to use, in this order; by default all that have no other role.
         task: "classification" or "regression"; "auto" takes a label with fractions as a regression.
         standardise: encode the columns of a table as numbers, and scale each to mean 0 and standard deviation

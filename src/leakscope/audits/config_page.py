@@ -13,10 +13,10 @@ page lists every table and setting; `leakscope config reference` prints it, and 
 prints the [JSON schema](config.schema.json) with which editors complete and check config files.
 
 - A file has either `[data]` or `[predictions]`. Every other table is optional.
-- Relative paths are relative to the folder of the config file.
-- An unknown setting, and a setting that would have no effect, is an error. All problems of a file are
-  reported at once.
-- A setting without a default has no effect until it is given.
+- A relative path starts at the folder of the config file.
+- An unknown setting is an error, and so is one that would have no effect. One message names all problems of
+  a file.
+- A setting without a default has no effect unless you set it.
 
 | table | what it is for |
 |---|---|

@@ -50,7 +50,7 @@ class SavedPredictions:
     """Predictions that were saved earlier.
 
     Attributes:
-        given: the predictions, or a npz, csv or parquet file with them (`leakscope.data.predictions`). They
+        given: the predictions, or an npz, csv or parquet file with them (`leakscope.data.predictions`). They
             must say who is a member.
         columns: which columns of a csv or parquet file hold what; by default they are recognized by name.
     """
@@ -68,7 +68,7 @@ class SavedPredictions:
             return self.given
         if not isinstance(self.given, Path | str):
             raise InputError(
-                f"SavedPredictions of {type(self.given).__name__}: give a npz, csv or parquet file, or "
+                f"SavedPredictions of {type(self.given).__name__}: give an npz, csv or parquet file, or "
                 "leakscope.data.predictions.Predictions"
             )
         return read_predictions(self.given, "required", self.columns)

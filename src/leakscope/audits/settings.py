@@ -248,7 +248,7 @@ def _check_written_as_text(attack: Attack) -> None:
         raise InputError(f"attacks: {text} cannot be read back from results.json ({error})") from error
     if not is_same:
         raise InputError(
-            f"attacks: {text} cannot be read back from results.json; give its options numbers, texts, true, "
+            f"attacks: {text} cannot be read back from results.json; give its options numbers, text, true, "
             "false or none"
         )
 

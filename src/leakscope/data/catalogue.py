@@ -221,7 +221,7 @@ DATASETS: tuple[Dataset, ...] = (
     ),
     Dataset(
         name="fashion-mnist",
-        summary="pictures of clothes of 28 x 28 pixels",
+        summary="images of clothes, 28 x 28 pixels",
         loader="leakscope.data.mnist:fashion_mnist",
         n_records=70_000,
         shape=(1, 28, 28),
@@ -237,7 +237,7 @@ DATASETS: tuple[Dataset, ...] = (
     ),
     Dataset(
         name="cifar10",
-        summary="colour pictures of 32 x 32 pixels in ten classes",
+        summary="color images of 32 x 32 pixels in ten classes",
         loader="leakscope.data.cifar10:cifar10",
         n_records=60_000,
         shape=(3, 32, 32),
@@ -250,7 +250,7 @@ DATASETS: tuple[Dataset, ...] = (
     ),
     Dataset(
         name="cinic10",
-        summary="color pictures of 32 x 32 pixels in ten classes, from CIFAR-10 and ImageNet",
+        summary="color images of 32 x 32 pixels in ten classes, from CIFAR-10 and ImageNet",
         loader="leakscope.data.cinic10:cinic10",
         n_records=270_000,
         shape=(3, 32, 32),

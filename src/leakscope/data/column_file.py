@@ -106,7 +106,7 @@ def refuse_absurd_text(path: Path) -> None:
         file.seek(0)
         while part := file.read(_LONGEST_LINE):
             if b"\0" in part:
-                raise InputError("is no text: it holds bytes that are zero; save it as UTF-8")
+                raise InputError("is not text: it holds zero bytes; save it as UTF-8")
             if len(part) == _LONGEST_LINE and b"\n" not in part:
                 raise InputError(
                     f"has a line of more than {_LONGEST_LINE:,} bytes; write one record per line"
@@ -283,7 +283,7 @@ def texts_of(series: pl.Series, missing: str = "") -> npt.NDArray[np.str_]:
         texts = series.cast(pl.String)
     except pl.exceptions.PolarsError as error:  # bytes, lists, structures
         raise InputError(
-            f"column {series.name!r} has type {series.dtype}, which is no text; convert it or leave it out"
+            f"column {series.name!r} has type {series.dtype}, which is not text; convert it or leave it out"
         ) from error
     try:
         return from_series(texts.fill_null(missing))

@@ -64,7 +64,7 @@ def read_table(
         suffix = _FOLDER
     elif suffix not in SUFFIXES:
         raise InputError(
-            f"{path}: {unknown_extension(path, SUFFIXES, 'a folder of pictures or arrays, or a file in')}; "
+            f"{path}: {unknown_extension(path, SUFFIXES, 'a folder of images or arrays, or a file in')}; "
             "documents are read by leakscope.read_text"
         )
     elif not path.is_file():
@@ -82,7 +82,7 @@ def _read(path: Path, suffix: str, roles: Roles) -> Records:
     if roles.task not in TASKS:
         raise InputError(f"task={roles.task!r} must be one of {', '.join(TASKS)}")
     if suffix not in (".csv", ".parquet") and roles.features is not None:
-        raise InputError("feature_columns is for csv and parquet; arrays and pictures have no columns")
+        raise InputError("feature_columns is for csv and parquet; arrays and images have no columns")
     if suffix == _FOLDER:
         return _read_folder(path, roles)
     if suffix == ".npz":
@@ -97,7 +97,7 @@ def _read_folder(path: Path, roles: Roles) -> Records:
         if roles.label or roles.id or roles.groups or roles.task == "regression":
             raise InputError(
                 "label, id, groups and a regression task are for tables and arrays; the classes of a folder "
-                "of pictures are its folders, and ids their paths"
+                "of images are its folders, and ids their paths"
             )
         return read_image_folder(path)
     except OSError as error:

@@ -181,7 +181,7 @@ def _values(whole: Frame, table: Any, given: Any, what: str) -> PlainColumn:
         raise InputError(f"{what} has {len(own):,} values, but X has {len(whole):,} rows")
     column = own.column(0)
     if column.note == "object":
-        raise InputError(f"{what} holds neither numbers nor texts; give one number or text per row")
+        raise InputError(f"{what} holds neither numbers nor text; give one number or one string per row")
     name = getattr(given, "name", None)
     return column._replace(name=name if isinstance(name, str) and name else what)
 

@@ -63,7 +63,7 @@ def read_image_folder(folder: Path) -> Records:
     and how many is logged as a warning.
 
     Raises:
-        InputError: no pictures, one that is damaged, too large or of another size; names its path.
+        InputError: no images, one that is damaged, too large or of another size; names its path.
     """
     pictures = _pictures_in(folder)
     form = _common_form(pictures)
@@ -115,7 +115,7 @@ def _pictures_in(folder: Path) -> list[_Picture]:
         pictures += readable
     if not pictures:
         raise InputError(
-            f"has no pictures ({', '.join(SUFFIXES)}) in folders named after their classes, and no arrays "
+            f"has no images ({', '.join(SUFFIXES)}) in folders named after their classes, and no arrays "
             "(features.npy, labels.npy); give one or the other (documents are read by leakscope.read_text)"
         )
     if n_skipped:
@@ -175,7 +175,7 @@ def _refuse_absurd(form: _Form, n_pictures: int) -> None:
     n_bytes, memory = n_pictures * form.width * form.height * form.n_channels, machine_memory()
     if n_bytes > memory:
         raise InputError(
-            f"{n_pictures:,} pictures take {n_bytes / 2**30:,.0f} GiB, this machine has "
+            f"{n_pictures:,} images take {n_bytes / 2**30:,.0f} GiB, this machine has "
             f"{memory / 2**30:,.0f}; give fewer or smaller ones"
         )
 

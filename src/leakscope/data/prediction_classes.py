@@ -65,7 +65,7 @@ def true_classes(values: AnyArray, column: str) -> TrueClasses:
     if values.dtype.kind == "f" and (numbers != np.round(numbers)).any():
         first = float(numbers[numbers != np.round(numbers)][0])
         raise InputError(
-            f"label {column!r} holds {first:g}, which is no class; of a regression, name the column of "
+            f"label {column!r} holds {first:g}, which is not a class; for a regression, name the column of "
             "predicted numbers with --prediction"
         )
     names = [str(number).lower() if values.dtype.kind == "b" else f"{number:.0f}" for number in numbers]
@@ -125,7 +125,7 @@ def check_assumed(order: ClassOrder, scores: AnyArray, codes: IntArray, columns:
         )
     raise InputError(
         f"the columns {listed(columns, _SHOWN)}, read as the classes {listed(order.names, _SHOWN)}, are "
-        f"right for {accuracy:.0%} of the records, fewer than by chance; give the classes in the order of "
+        f"right for {accuracy:.0%} of the records, worse than chance; give the classes in the order of "
         "the columns with --classes"
     )
 

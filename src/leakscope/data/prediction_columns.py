@@ -84,7 +84,7 @@ def _opened(path: Path, given: PredictionColumns) -> Iterator[ColumnFile]:
     except InputError as error:
         if "remove the extra field" in str(error):
             raise InputError(
-                f"{error}; where numbers have decimal commas, separate the columns by semicolons"
+                f"{error}; if numbers have decimal commas, separate the columns by semicolons"
             ) from error
         raise
 
@@ -229,7 +229,7 @@ def _ids(file: ColumnFile, column: str | None) -> AnyArray:
         if "not unique" not in str(error):
             raise
         raise InputError(
-            f"{error}; where rows are of several models, name the column of models with --model-column"
+            f"{error}; if rows belong to several models, name the column of models with --model-column"
         ) from error
 
 

@@ -141,7 +141,7 @@ def read_predictions(
             predictions = read_prediction_columns(path, columns)
         elif columns.given:
             raise InputError(
-                f"{', '.join(columns.given)} would do nothing: an npz file has arrays, no columns"
+                f"{', '.join(columns.given)} would do nothing: an npz file has arrays, not columns"
             )
         else:
             predictions = _read_npz(path)

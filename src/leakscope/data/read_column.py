@@ -204,11 +204,11 @@ def _categories(column: PlainColumn, categories: list[str], codes: IntArray) -> 
         return ReadColumn(ColumnReading(name, kind, n, 0, "one-hot"), encoded)
     kind = "object" if column.note == "object" else "free text" if kind == "text" else kind
     problem = (
-        f"feature {name!r} has {n:,} different texts (at most {MOST_CATEGORIES}) and looks like an "
+        f"feature {name!r} has {n:,} different text values (at most {MOST_CATEGORIES}) and looks like an "
         "identifier or free text; name it as the id, or list the features to use"
     )
     if kind == "object":
-        problem = f"feature {name!r} holds neither numbers nor texts; convert it or leave it out"
+        problem = f"feature {name!r} holds neither numbers nor text; convert it or leave it out"
     lengths = np.array([*map(len, categories), 0], dtype=np.float32)[codes]
     encoded = EncodedFeature(lengths, (f"{name} length",), is_text=False, mean=float(lengths.mean()))
     return ReadColumn(ColumnReading(name, kind, n), encoded, problem)

@@ -53,9 +53,9 @@ class Gate:
             right for at least four of five models; that takes many models (`leakscope plan` says how many).
         delta: delta of the bound that `max_epsilon` limits.
         confidence: confidence of that bound.
-        preset: for whom the model is meant: "release" (everybody), "research" (others, under an agreement) or
-            "internal". It sets limits on the AUC, the advantage and the TPR at 1% FPR; those given here come
-            first.
+        preset: for whom the model is meant: "release" (everyone), "research" (others, under an agreement) or
+            "internal". It sets limits on the AUC, the advantage and the TPR at 1% FPR; limits given here take
+            precedence.
         records: which intervals count: those for records "like these" (another sample of records, and models
             trained on it), or the narrower ones for "these" (other models trained on halves of them).
     """

@@ -13,7 +13,7 @@ MOST_DIGITS = 6
 
 @dataclass(frozen=True)
 class OutputFilter:
-    """What happens to the outputs of a classifier before anybody sees them, in this order.
+    """What happens to the outputs of a classifier before anyone sees them, in this order.
 
     Attributes:
         temperature: what logits are divided by; above 1, probabilities are closer to each other.

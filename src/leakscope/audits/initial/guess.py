@@ -70,7 +70,7 @@ def guess(
         raise InputError(f"{unit!r} cannot be both unit and {'label' if unit == chosen else 'id'}")
     roles = (chosen, own_id, unit)
     out = [c for c in look.columns if c.name not in roles and (c.is_free_text or not c.n_values)]
-    why = "which have no values, or more than 256 different texts" if out else ""
+    why = "which have no values, or more than 256 different text values" if out else ""
     names = tuple(c.name for c in out)
     found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, names, why, unit)
     if not found.features(look):
@@ -159,7 +159,7 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
 def _classes_of_text(look: Look, label: str, n_values: int, shown: str) -> tuple[Task, str]:
     if n_values > max(100, look.n_rows // 2):
         raise InputError(
-            f"{look.path}: label {label!r} has {n_values:,} different texts in {look.n_rows:,} rows; choose "
-            "another column with --label"
+            f"{look.path}: label {label!r} has {n_values:,} different text values in {look.n_rows:,} rows; "
+            "choose another column with --label"
         )
     return "classification", f"{n_values:,} classes: {shown}"

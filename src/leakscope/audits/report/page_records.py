@@ -263,7 +263,7 @@ def _range(values: FloatArray) -> tuple[float, float]:
 def _add_previews(rows: RecordRows, previews: Previews | None, order: IntArray) -> None:
     """Thumbnails or distinctive fields, by row of the table."""
     if previews is None:
-        rows.absent.append("This run stores no pictures or fields of its records.")
+        rows.absent.append("This run stores no images or fields of its records.")
         return
     row_of = {record: row for row, record in enumerate(order.tolist())}
     listed = np.array([record in row_of for record in previews.records.tolist()], dtype=np.bool_)

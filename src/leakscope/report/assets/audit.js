@@ -60,7 +60,7 @@
 
   function drawHead() {
     const row = element("tr");
-    if (pictureShape) row.append(element("th", "picture", { scope: "col" }));
+    if (pictureShape) row.append(element("th", "image", { scope: "col" }));
     for (const column of columns) {
       const head = element("th", undefined, { scope: "col" });
       const button = element("button", column.title, { type: "button", className: "sort" });
@@ -183,7 +183,7 @@
     canvas.width = width;
     canvas.height = height;
     canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", "picture of the record");
+    canvas.setAttribute("aria-label", "image of the record");
     const image = new ImageData(width, height);
     const start = at * height * width * channels;
     for (let pixel = 0; pixel < height * width; pixel += 1) {
