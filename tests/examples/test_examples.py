@@ -269,5 +269,5 @@ def test_a_claim_is_tested_with_six_lines_more(name: str, capsys: pytest.Capture
         warnings.simplefilter("ignore")  # Opacus warns about the generator of its noise
         assert run_script(name) == 0
     printed = capsys.readouterr().out
-    assert "A lower bound can refute a claim, and cannot confirm one." in printed
+    assert "A lower bound can refute a claim, but cannot confirm one." in printed
     assert "settings of DP-SGD seen in the updates" in printed

@@ -96,7 +96,7 @@ def audit(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train many models of your kind on random halves of your records, and measure what leaks.
+    """Train many models like yours on random halves of your records, and measure what leaks.
 
     With --predictions, audit one model by the predictions that you saved. leakscope recognizes the columns of
     a csv or parquet file by their names; if yours have other names, pass them with the options below.

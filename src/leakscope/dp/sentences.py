@@ -29,13 +29,13 @@ def verdict_sentence(verdict: ClaimVerdict) -> str:
     if verdict.status == "consistent":
         return (
             f"The tests are consistent with the claim of {claimed}: the highest lower bound on epsilon is "
-            f"{best.epsilon:.3g}. A lower bound can refute a claim, and cannot confirm one."
+            f"{best.epsilon:.3g}. A lower bound can refute a claim, but cannot confirm one."
         )
     if verdict.status == "unsupported":
         return (
             f"The claim of {claimed} is unsupported: it was accounted for records that are drawn "
-            "independently in each update, and this training draws them otherwise. The highest lower bound "
-            f"on epsilon is {best.epsilon:.3g}."
+            "independently in each update, and this training draws them in another way. The highest lower "
+            f"bound on epsilon is {best.epsilon:.3g}."
         )
     ceiling = max(evidence.ceiling for evidence in verdict.evidence)
     return (

@@ -53,7 +53,7 @@ WORDS = (
     Word("advantage", "advantage", "advantage",
          "TPR minus FPR: members recognized, less the false alarms. 0 is guessing, 1 is certainty."),
     Word("precision", "precision", "precision",
-         "Among the records that an attack calls members, the share that are."),
+         "Among the records that an attack calls members, the share that really are."),
     Word("bits", "bits", "bits?|mutual information",
          "How much one output reveals about whether a record is a member. 0 bits is nothing, 1 bit is "
          "certainty."),
@@ -76,8 +76,8 @@ WORDS = (
          "Other records from the same source, with models trained on them: what the next data set of this "
          "kind would show."),
     Word("canary", "canary", "canary|canaries",
-         "An unusual record that was made up and added to the training data, to measure what happens to the "
-         "people who stand out most."),
+         "An unusual record that was made up and planted in the training data, to measure what happens to "
+         "the people who stand out most."),
     Word("recipe", "recipe", "recipe", "How a model is trained: its kind, its settings, for how long."),
     Word("rating", "rating", "rating",
          "How much leaks in one word: none found, low, moderate, high or severe; inconclusive where nothing "

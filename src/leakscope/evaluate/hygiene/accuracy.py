@@ -69,7 +69,7 @@ def _compared_with_others(correct: AnyArray, in_mask: BoolArray, targets: IntArr
     if corrected >= ALARM or gap < _WARNS_FROM or np.isnan(p_value):
         return Outcome(NAME, "ok", "Targets and reference models have similar accuracy.", numbers)
     sentence = (
-        f"A target has an accuracy of {own:.1%} on its {side}, the other models have {others:.1%} on theirs. "
+        f"A target has an accuracy of {own:.1%} on its {side}, and the other models {others:.1%} on theirs. "
         "Attacks that use them as references are not reliable."
     )
     status: Status = "failed" if gap >= _FAILS_FROM else "warning"

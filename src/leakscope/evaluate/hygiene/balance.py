@@ -16,7 +16,7 @@ def _smaller_side(n_least: int, noun: Noun) -> str:
     if noun == RECORD:
         s = "" if n_least == 1 else "s"
         return f"Every target has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
-    return f"Every target was trained on at least {noun.counted(n_least)}, and not on as many others"
+    return f"Every target was trained on at least {noun.counted(n_least)}, and at least as many were left out"
 
 
 def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun = RECORD) -> Outcome:
