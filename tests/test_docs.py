@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import typer
 
+import leakscope
+import leakscope.dp
+import leakscope.testing
 from leakscope.audits.config import read_config
 from leakscope.cli.main import app
 from leakscope.errors import ExitCode
@@ -108,6 +111,14 @@ def test_modules_and_names_exist(page: str) -> None:
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith("leakscope"):
                 for alias in node.names:
                     resolve(f"{node.module}.{alias.name}")
+
+
+def test_the_reference_has_every_public_name() -> None:
+    named = set(re.findall(r"^::: ([\w.]+)$", TEXTS["docs/reference.md"], re.MULTILINE))
+    packages = (leakscope, leakscope.dp, leakscope.testing)
+    assert all(set(package.__all__) == set(package._MODULES) for package in packages)
+    public = {f"{module}.{name}" for package in packages for name, module in package._MODULES.items()}
+    assert public - named == set()
 
 
 def resolve(path: str) -> None:

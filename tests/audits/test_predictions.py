@@ -93,7 +93,7 @@ def test_what_references_reveal_is_named_and_does_not_rate_the_model(
     (sentence,) = [one for one in verdict.summary() if " bits about " in one]
     assert sentence.startswith(
         "How much models trained like this one reveal was estimated on the 8 reference models alone; it does "
-        "not count for the rating of this model. An output reveals "
+        "not count towards the rating of this model. An output reveals "
     )
 
 

@@ -88,12 +88,12 @@ class Advice:
 
 @dataclass(frozen=True)
 class AdviceOptions:
-    """What the user gives beside the model.
+    """How long advice may take, what it may cost, and what is reported.
 
     Attributes:
-        minutes: time for everything.
-        accepted_loss: accuracy on non-members that may be lost, as a share: 0.02 are two points. Of a
-            regression, R².
+        minutes: time for the whole run.
+        accepted_loss: loss of accuracy on non-members that you accept, as a share: 0.02 is two points. In a
+            regression, of R².
         data_dir: the data folder, for datasets by name.
         disclosure: whether the report is redacted; it says nothing about single records either way.
         announce: called with what will be tried, and with the seconds that will take (None on resume).
@@ -138,7 +138,7 @@ def advise(
     progress: Progress = lambda _: None,
     **settings: Any,
 ) -> Advice:
-    """Measures what the defences that apply would buy and cost for a model, and recommends one.
+    """Measures what each defence that applies gains and costs for a model, and recommends one.
 
     Args:
         source: a config file, the run folder of an audit that was started from one, or records.

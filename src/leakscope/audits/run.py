@@ -73,12 +73,12 @@ def audit(
     Args:
         source: records, to train a population of `recipe` or `estimator` on; or a `TrainedPopulation`,
             `GivenTarget`, `SavedPredictions`, `MergedRuns` or `FinishedRun`.
-        recipe: how one model is trained, where records are given.
+        recipe: how one model is trained, if you give records.
         out: run folder, or an address like s3://bucket/run. An interrupted run resumes; the folder of
             another run is refused, and so is one whose code has changed (see `reuse` and `fresh` in
             `AuditSettings`).
         progress: called with the models' worth of training that is done.
-        outputs: what queries return, where records are given.
+        outputs: what queries return, if you give records.
         X: a table instead of `source`: a DataFrame of pandas or polars, a numpy array or a sparse matrix.
             Estimators get it as it is.
         y: labels of `X`: the name of a column, or one value per row.

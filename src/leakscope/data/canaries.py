@@ -28,8 +28,8 @@ _LARGEST_SHARE = 0.5
 class Canaries:
     """Which canaries to plant, and how many.
 
-    Canaries replace records that are chosen at random, and keep their ids. They are members of half of the
-    models, as all records.
+    Canaries replace records that are chosen at random, and keep their ids. Like all records,
+    each is a member of half of the models.
 
     Attributes:
         kind: "mislabelled": the label is another class, drawn at random (of a regression: the label of

@@ -30,7 +30,7 @@ def read_table(
     feature_columns: Sequence[str] | None = None,
     task: Task = "auto",
 ) -> Records:
-    """The records of one file, read by its extension, of one folder, or of a table in memory.
+    """Reads records from a file, by its extension, from a folder, or from a table in memory.
 
     In a csv or parquet file numbers become float32 features as they are, bools 0 and 1, dates days, and text
     is one-hot encoded in alphabetical order; docs/data.md has all rules. An estimator gets missing numbers as

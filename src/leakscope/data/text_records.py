@@ -42,7 +42,7 @@ def read_text(
     length: int = DEFAULT_LENGTH,
     long: Long = "cut",
 ) -> Records:
-    """The records of documents: of a jsonl, csv or parquet file, of a folder of text files, or of a list.
+    """Reads documents as records, from a jsonl, csv or parquet file, a folder of text files, or a list.
 
     A document is a record. Of a document with more than `length` tokens, `long="cut"` keeps the first ones.
     With `long="windows"`, its windows are records, and the group "document" says which belong together.

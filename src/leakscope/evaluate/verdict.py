@@ -35,7 +35,7 @@ class Verdict:
 
     @property
     def outcome(self) -> GateOutcome | None:
-        """Of gate and claim; "inconclusive" after a failed check, with or without them; else None."""
+        """Of gate and claim; "inconclusive" after a failed check, None if there is nothing to decide."""
         return audit_outcome(self.results)
 
     @property

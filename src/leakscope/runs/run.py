@@ -67,7 +67,7 @@ class RunRoc(Roc):
 
 
 class Run:
-    """The run folder of a finished audit; nothing in it is changed unless `judge` is called."""
+    """The run folder of a finished audit; only `judge` changes anything in it."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
