@@ -28,6 +28,14 @@ def test_no_help_text_has_words_in_brackets_which_the_screen_would_swallow() -> 
     assert swallowed == {}
 
 
+def test_help_has_no_line_ends_of_the_source_in_a_paragraph() -> None:
+    """The terminal wraps a paragraph at its own width; line ends at another width leave short lines."""
+    texts = dict(help_texts(typer.main.get_command(app)))
+    assert any("\n\n" in text for text in texts.values())
+    wrapped = {path for path, text in texts.items() if "\n" in text.replace("\n\n", "")}
+    assert wrapped == set()
+
+
 @pytest.mark.parametrize("path", ["", "audit", "bank merge", "config schema", "data list", "study scaling"])
 def test_no_help_shows_a_type_for_a_switch_which_takes_no_value(path: str) -> None:
     shown = run_command(*path.split(), "--help")

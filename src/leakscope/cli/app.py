@@ -1,4 +1,4 @@
-"""An app of commands whose help shows a switch as a switch, without the type of a value."""
+"""An app of commands whose help fits the terminal, and shows a switch without the type of a value."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class _Command(TyperCommand):
+    def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
+        super().__init__(*args, help=_unwrapped(help), **options)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types_of_switches(super().get_params(ctx))
 
@@ -28,6 +31,11 @@ class App(typer.Typer):
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         """Adds a command."""
         return super().command(name, cls=_Command, **options)
+
+
+def _unwrapped(help: str | None) -> str | None:
+    """Paragraphs on one line each: the terminal wraps them, and line ends of the source would stay."""
+    return help and "\n\n".join(" ".join(paragraph.split()) for paragraph in help.split("\n\n"))
 
 
 def _without_types_of_switches(parameters: list[Any]) -> list[Any]:

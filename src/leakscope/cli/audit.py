@@ -309,7 +309,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
             screen.print(line, style="dim")
         findings = [remedy.finding for remedy in remedies(results)]
         if findings:
-            screen.print(f'\nWhat to do about {", ".join(findings)}: see the report, section "What to do"')
+            screen.print(f'\nThe section "What to do" of the report has advice about {", ".join(findings)}')
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"
         print_lines(screen, [where, f"Open {page_path(verdict.folder)} for the whole report"])
 

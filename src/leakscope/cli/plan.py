@@ -166,7 +166,7 @@ def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
     for rate in resolved.rates:
         width = f"one target, TPR {SUPPOSED_TPR:.0%}; about ± {rate.all_targets:.1%} over all targets"
         shown = ("not resolvable", rate.reason) if rate.reason else (f"± {rate.one_target:.1%}", width)
-        yield f"TPR at {rate.fpr:.6g} FPR", *shown
+        yield f"TPR at {100 * rate.fpr:.6g}% FPR", *shown
     if resolved.record_advantage is not None:
         half = planned.population.models // 2
         how = f"{half:,} models with the record and {half:,} without, rates 1/2"
@@ -182,7 +182,7 @@ def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
 
 
 def _footnotes(planned: Plan) -> list[str]:
-    lines = ["± are half widths of 95% intervals. The formulas are in docs/plan.md."]
+    lines = ["Figures after ± are half the widths of 95% intervals. The formulas are in docs/plan.md."]
     if planned.cost is None:
         return lines
     timed = (

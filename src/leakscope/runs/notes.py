@@ -48,8 +48,8 @@ def only_by_checksum(folder: Path, rewritten: Collection[str], unlike: Collectio
     what = [*places, *unlike]
     if what:
         yield (
-            f"Unchanged since they were written, by checksums in this folder alone: {', '.join(what)}. "
-            f"`leakscope report {folder}` writes pages and figures anew."
+            f"Compared only with checksums in this folder, and unchanged: {', '.join(what)}. "
+            f"`leakscope report {folder}` writes pages and figures again."
         )
 
 
