@@ -103,7 +103,7 @@ def test_too_few_references_for_bits_say_so_and_show_no_zero(tmp_path: Path, n_r
     verdict = leakscope.audit(SavedPredictions(saved(n_references, leak=4.0)), out=tmp_path)
     assert (verdict.results.headline.auc.value or 0) > 0.7
     assert verdict.results.leakage.checkpoints[-1].bits.low is None
-    said = f"not resolvable with {n_references} models, it takes at least 6"
+    said = f"not resolvable with {n_references} models; it takes at least 6"
     texts = [(tmp_path / name).read_text() for name in ("report.html", "report.md")]
     for text in (str(verdict), *texts):
         assert said in text and "0.000 bits" not in text and "0.00 bits" not in text

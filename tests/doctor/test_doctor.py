@@ -97,7 +97,7 @@ def test_what_is_optional_is_no_problem(healthy: Diagnosis) -> None:
     assert healthy.problems == ()
     text = "\n".join(lines(healthy))
     assert "Optional: `pip install 'leakscope[ray]'` (ray is missing)" in text
-    assert "Nothing that is needed is missing or broken." in text
+    assert "Nothing that leakscope needs is missing or broken." in text
     done = run_command("doctor")
     assert done.exit_code == 0 and "Browser: not needed" in done.out
     assert json.loads(run_command("doctor", "--json").out)["packages"][1]["status"] == "missing"
@@ -111,7 +111,7 @@ def test_what_is_needed_and_broken_is_named_with_its_remedy(
     done = run_command("doctor")
     assert done.exit_code == 3
     assert "PROBLEM: numpy: ImportError: no; run `pip install --force-reinstall 'numpy>=2.0'`" in done.out
-    assert "Nothing that is needed" not in done.out
+    assert "Nothing that leakscope needs" not in done.out
 
 
 def test_the_data_folder_and_a_folder_that_cannot_be_written(

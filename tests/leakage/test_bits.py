@@ -239,7 +239,7 @@ def test_three_models_have_a_value_but_no_interval():
     found = bits_per_record(rng.normal(size=(3, 50)), in_mask)
     assert np.isfinite(found.means["bits"].value)
     assert np.isnan(found.means["bits"].low)
-    assert found.reason == "not resolvable with 3 models, it takes at least 6"
+    assert found.reason == "not resolvable with 3 models; it takes at least 6"
 
 
 @pytest.mark.parametrize("n_models", [4, 6, 8])

@@ -83,7 +83,7 @@ def lines(diagnosis: Diagnosis) -> list[str]:
         f"Memory: {_gigabytes(machine.memory_bytes)}",
         f"GPU: {'; '.join(machine.gpus) or f'none: {machine.gpu_remark}'}",
         "",
-        "Packages that are needed",
+        "Required packages",
         *(_package_line(package) for package in diagnosis.packages if not package.extra),
         "",
         "Packages of extras",
@@ -91,13 +91,13 @@ def lines(diagnosis: Diagnosis) -> list[str]:
         "",
         *(_folder_line(folder) for folder in diagnosis.folders),
         f"Data folder: {data.folder or data.problem}",
-        f"  datasets that are there: {', '.join(data.present) or 'none'}",
+        f"  datasets: {', '.join(data.present) or 'none'}",
         f"  `leakscope data fetch NAME` adds: {', '.join(data.absent) or 'none'}",
         "Browser: not needed; report.html opens in any browser, without a network",
         "",
         *(f"Optional: {remedy}" for remedy in diagnosis.remedies),
         *(f"PROBLEM: {problem}" for problem in diagnosis.problems),
-        *([] if diagnosis.problems else ["Nothing that is needed is missing or broken."]),
+        *([] if diagnosis.problems else ["Nothing that leakscope needs is missing or broken."]),
     ]
     return [printable(line).rstrip() for line in listed]
 
@@ -138,7 +138,8 @@ def _folder_line(folder: Folder) -> str:
 
 
 def _threads(machine: Machine) -> str:
-    torch = "" if machine.torch_threads is None else f"; torch uses {machine.torch_threads} threads"
+    n = machine.torch_threads
+    torch = "" if n is None else f"; torch uses {n} {'thread' if n == 1 else 'threads'}"
     set_by = ", ".join(f"{name}={value}" for name, value in machine.thread_settings.items())
     return f"{torch}{f' ({set_by})' if set_by else ''}"
 

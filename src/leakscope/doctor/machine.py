@@ -140,9 +140,9 @@ def _torch_facts() -> tuple[int | None, tuple[str, ...], str]:
     if not lines:
         return None, (), "torch cannot be imported, so its devices are unknown"
     facts = json.loads(lines[-1])
-    remark = "" if facts["gpus"] else "torch sees none; audits run on the processor"
+    remark = "" if facts["gpus"] else "torch sees none, so audits run on the CPU"
     if not facts["gpus"] and facts["cuda"] is None:
-        remark = "this build of torch is for the processor only; audits run there"
+        remark = "this build of torch is for the CPU only, so audits run on the CPU"
     return int(facts["threads"]), tuple(facts["gpus"]), remark
 
 

@@ -290,7 +290,7 @@ def _by_block(values: AnyArray, in_mask: BoolArray, prior: Prior, null: _Null) -
 def _why_no_interval(n_models: int) -> str:
     if n_models >= _LEAST_FOR_INTERVAL:
         return ""
-    return f"not resolvable with {n_models} models, it takes at least {_LEAST_FOR_INTERVAL}"
+    return f"not resolvable with {n_models} models; it takes at least {_LEAST_FOR_INTERVAL}"
 
 
 def _n_not_finite(values: AnyArray) -> int:

@@ -99,7 +99,7 @@ def _model(net: str | None, estimator: str | None, size: Size) -> list[Lines]:
     if estimator is not None:
         why = "options = { ... } are its arguments"
         return [Lines("model", (("estimator", estimator, why),))]
-    why = "replace this by your own model: a network, an estimator or a training function"
+    why = "replace this with your own model: a network, an estimator or a training function"
     training = (
         ("optimizer", "adam", ""),
         ("lr", 0.001, ""),
