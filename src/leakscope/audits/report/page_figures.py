@@ -56,7 +56,7 @@ def sets_section(results: AuditResults, fewest_records: int) -> Section:
     """The strongest attack on all records, on the most exposed and on the canaries, side by side."""
     note = (
         "A figure over all records is an average, and an average hides the few records that stand out. Rates "
-        "of a set are within the set: its own non-members set the threshold, and all targets are pooled."
+        "are computed within each set: its own non-members set the threshold, and all targets are pooled."
     )
     table, say = sets_table(results, fewest_records), results.config.noun.say
     return Section("sets", say("Exposure by record set"), [table, *sets_remarks(results)], say(note))

@@ -82,7 +82,8 @@ def actions(results: AuditResults) -> list[str]:
         first = ["Repair the audit first: nothing follows from its figures."]
     elif audit_outcome(results) == "inconclusive":
         first = [
-            f"Audit with more models or {results.config.noun.many}: these cannot decide every limit or claim."
+            f"Audit with more models or {results.config.noun.many}: this audit cannot decide every limit or "
+            "claim."
         ]
     advised = [_in_one_line(remedy) for remedy in remedies(results)]
     limits = "Set limits that the next audit must keep; the section below suggests some."
