@@ -240,7 +240,7 @@ class TestComparison:
             subject, (name, "top_1"), models=8, canaries=Canaries("duplicated", share=0.1)
         )
         assert {one.reason for one in comparison.config.inapplicable} == {
-            "it does not go with duplicated canaries"
+            "it cannot be combined with duplicated canaries"
         }
         assert [one.label for one in comparison.config.settings] == ["none", "top_1"]
 

@@ -57,7 +57,7 @@ def _trade_section(results: AdviceResults) -> Section:
     table = trade_table(results)
     body: Body = [table, _chart(results, table)] if results.tried else [table]
     rule = _RULE.format(utility=results.config.utility)
-    return Section("trade", "What it buys and costs", body, rule)
+    return Section("trade", "What each defence gains and costs", body, rule)
 
 
 def _chart(results: AdviceResults, table: Table) -> Chart:

@@ -115,7 +115,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class AdviceResults:
-    """What each defence buys and costs for one model.
+    """What each defence gains and costs for one model.
 
     Attributes:
         experiment: kind of results.

@@ -1,4 +1,4 @@
-"""Advice in plain sentences: what to take, what it buys, what it costs, what was not tried."""
+"""Advice in plain sentences: what to take, what it gains, what it costs, what was not tried."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Defence:
 def why_no_stages(recipe: AnyRecipe, records: Records) -> str | None:
     """The reason of defences that train in stages."""
     if records.copies is not None:
-        return "it does not go with duplicated canaries"
+        return "it cannot be combined with duplicated canaries"
     return why_no_network(recipe)
 
 

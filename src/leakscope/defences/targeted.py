@@ -38,9 +38,9 @@ class Targeted(Defence):
     def unmet(self, recipe: AnyRecipe, records: Records) -> str | None:
         """Only networks have epochs, and a model of one epoch has no early ones."""
         if isinstance(recipe, Recipe) and recipe.epochs < 2:
-            return "a training of one epoch has no early window"
+            return "a training run of one epoch has no early window"
         if isinstance(recipe, Recipe) and (recipe.privacy is not None) != (self.how == "clip_more"):
-            needs = "needs" if self.how == "clip_more" else "does not go with"
+            needs = "needs" if self.how == "clip_more" else "cannot be combined with"
             return f"how={self.how!r} {needs} DP-SGD ([training.privacy])"
         return why_no_stages(recipe, records)
 

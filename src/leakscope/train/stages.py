@@ -84,7 +84,7 @@ def stages_of(
     """The stages that a recipe has for these models; `copies` says how often each record is trained on."""
     if copies is not None and (recipe.treatment or recipe.distillation):
         name = "treatment" if recipe.treatment else "distillation"
-        raise InputError(f"{name} does not go with duplicated canaries; choose canaries of another kind")
+        raise InputError(f"{name} cannot be combined with duplicated canaries; plant another kind")
     if recipe.treatment is not None:
         return Treated(recipe, recipe.treatment, design, models, seed)
     if recipe.distillation is not None:
