@@ -98,7 +98,7 @@ def attack(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score who was in a given model's training set, by learning from records of known membership."""
+    """Score which records were in a given model's training set, learning from records of known membership."""
     from leakscope.models.given import PredictFunction, model_from_file
     from leakscope.single_model.attack import attack as run_attack
     from leakscope.single_model.query import RecordFiles, query_model
