@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_coverage_measures_again_only_the_figures_that_changed(monkeypatch: pyte
     coverage = _coverage(monkeypatch)
     cell = coverage.Cell("mlp", 16, "balanced", "same")
     key = coverage.key_of(cell)
-    results = {
+    results: dict[str, Any] = {
         key: {
             "populations": 200,
             "before": {"bits": "they were Gaussian"},
@@ -87,7 +88,7 @@ def test_coverage_measures_what_misses_with_new_populations(monkeypatch: pytest.
     missing, holding, absent = (
         coverage.Cell("mlp", 16, design, "same") for design in ("balanced", "bernoulli", "pairs")
     )
-    results = {
+    results: dict[str, Any] = {
         coverage.key_of(missing): {"populations": 200, "figures": _figures(0.92)},
         coverage.key_of(holding): {"populations": 200, "figures": _figures(0.93)},
     }
