@@ -72,6 +72,16 @@ CONFIG = EvaluationConfig("records", ATTACKS, FPRS)
 NO_SET = SetFigures("", 0, UNDEFINED, UNDEFINED, (), "the most exposed records are not measured here")
 
 
+class Row(NamedTuple):
+    """A figure of one population: its value, 95% interval, upper end of the 99% interval, unclipped value."""
+
+    value: float
+    low: float
+    high: float
+    high_99: float
+    unclipped: float
+
+
 def seed_of(cell: Cell, *numbers: int) -> int:
     """A seed of the cell's own: cells that shared models or records would deviate from 95% together."""
     return int(np.random.SeedSequence([crc32(key_of(cell).encode()), *numbers]).generate_state(1)[0])
@@ -99,59 +109,86 @@ def population(cell: Cell, number: int) -> tuple[Signals, Design]:
     return Signals(arrays, (1,), y), design
 
 
-def audited(cell: Cell, number: int, names: tuple[str, ...] = ()) -> dict[str, tuple[float, ...]]:
-    """Name of each figure -> value, low, high, 99% high for the cell's question, and the unclipped value.
+def audited(cell: Cell, number: int, names: tuple[str, ...] = ()) -> dict[str, Row]:
+    """Name of each figure -> its row.
 
-    `names`: of the figures that are needed; empty: all. Bits alone take an eighth of the time.
+    `names`: of the figures that are needed; empty: all. Those that can be measured alone take less time.
     """
     signals, design = population(cell, number)
-    if names == ("bits",):
-        return {"bits": _bits(cell, signals, design)}
-    targets, n_records = np.arange(design.n_models), design.n_records
-    sample = Sample.of(signals, design, targets, sampled_scores=N_RECORDS * design.n_models)
-    figures: dict[str, Figure] = {}
-    halves, unclipped = {}, {}
-    for attack in resolve_all(ATTACKS):
-        replicates = sample.replicates(attack)
-        is_sample = len(sample.units) < n_records
-        scores = attack(signals, design, targets).values if is_sample else replicates.whole.values
-        scored = Scored(scores, design.in_mask, replicates, sample.units)
+    if names and set(names) <= set(_ALONE):
+        return {name: _ALONE[name](cell, signals, design) for name in names}
+    n_records = design.n_records
+    rows, halves = {}, {}
+    for label, scored in attacked(signals, design):
         own = attack_figures(scored, CONFIG, {}, NO_SET)
-        halves[attack.label] = half_aucs(scored)
-        figures |= {f"AUC, {attack.label}": own.auc, f"advantage, {attack.label}": own.advantage}
-        thresholds = advantage_thresholds(scores, design.in_mask)
-        unclipped[f"advantage, {attack.label}"] = advantage_parts(scores, design.in_mask, thresholds).sum()
+        halves[label] = half_aucs(scored)
+        thresholds = advantage_thresholds(scored.scores, scored.in_mask)
+        unclipped = float(advantage_parts(scored.scores, scored.in_mask, thresholds).sum())
+        rows[f"AUC, {label}"] = _row(cell, own.auc)
+        rows[f"advantage, {label}"] = _row(cell, own.advantage, unclipped)
         for point, calibrated in zip(own.tpr_at_fpr, own.calibrated, strict=True):
-            at = f"{100 * point.fpr:g}%, {attack.label}"
-            figures |= {f"TPR at {at}": point, f"calibrated TPR at {at}": calibrated.tpr}
-    figures["headline"] = strongest(halves, replicates.left_out, n_records)[1]
-    correct = sample.replicates_of(sample.signals.last("correct").astype(float))
-    for side, mask, variance in zip(("members", "non-members"), (design.in_mask, ~design.in_mask),
-                                    correct.variances(accuracy_parts, n_records), strict=True):  # fmt: skip
-        rates = (signals.last("correct") & mask).sum(axis=1) / mask.sum(axis=1)
-        figures[f"accuracy on {side}"] = figure_of_targets(
+            at = f"{100 * point.fpr:g}%, {label}"
+            rows[f"TPR at {at}"] = _row(cell, point)
+            rows[f"calibrated TPR at {at}"] = _row(cell, calibrated.tpr)
+    left_out = scored.replicates.left_out
+    rows["headline"] = _row(cell, strongest(halves, left_out, n_records)[1])
+    sample, is_right = _sample(signals, design), signals.last("correct")
+    replicates = sample.replicates_of(sample.signals.last("correct").astype(float))
+    sides = {"members": design.in_mask, "non-members": ~design.in_mask}
+    variances = replicates.variances(accuracy_parts, n_records)
+    for (side, mask), variance in zip(sides.items(), variances, strict=True):
+        rates = (is_right & mask).sum(axis=1) / mask.sum(axis=1)
+        figure = figure_of_targets(
             rates,
             variance,
             lambda rate, level: clopper_pearson(round(rate * n_records / 2), n_records // 2, level),
         )
-    of_these = ("these_low", "these_high", "these_high_99")
-    ends = of_these if cell.records == "same" else ("low", "high", "high_99")
-    rows = {
-        name: (
-            *(float(getattr(figure, end) or 0) for end in ("value", *ends)),
-            float(unclipped.get(name, figure.value or 0)),
-        )
-        for name, figure in figures.items()
-    }
+        rows[f"accuracy on {side}"] = _row(cell, figure)
     return {**rows, "bits": _bits(cell, signals, design)}
 
 
-def _bits(cell: Cell, signals: Signals, design: Design) -> tuple[float, ...]:
-    """The mean bits of an output, with the interval for the cell's question."""
+def attacked(signals: Signals, design: Design) -> Iterator[tuple[str, Scored]]:
+    """The label of each attack, and every model scored by it."""
+    targets, sample = np.arange(design.n_models), _sample(signals, design)
+    for attack in resolve_all(ATTACKS):
+        replicates = sample.replicates(attack)
+        is_sample = len(sample.units) < design.n_records
+        scores = attack(signals, design, targets).values if is_sample else replicates.whole.values
+        yield attack.label, Scored(scores, design.in_mask, replicates, sample.units)
+
+
+def _sample(signals: Signals, design: Design) -> Sample:
+    """The records on which attacks are repeated: all but of large audits."""
+    targets = np.arange(design.n_models)
+    return Sample.of(signals, design, targets, sampled_scores=N_RECORDS * design.n_models)
+
+
+def _row(cell: Cell, figure: Figure, unclipped: float | None = None) -> Row:
+    """A figure with the interval for the cell's question, and its value before it was clipped."""
+    of_these = ("these_low", "these_high", "these_high_99")
+    ends = of_these if cell.records == "same" else ("low", "high", "high_99")
+    value, low, high, high_99 = (float(getattr(figure, end) or 0) for end in ("value", *ends))
+    return Row(value, low, high, high_99, value if unclipped is None else unclipped)
+
+
+def _headline(cell: Cell, signals: Signals, design: Design) -> Row:
+    """The AUC of the strongest attack."""
+    scored = dict(attacked(signals, design))
+    halves = {label: half_aucs(one) for label, one in scored.items()}
+    left_out = next(iter(scored.values())).replicates.left_out
+    return _row(cell, strongest(halves, left_out, design.n_records)[1])
+
+
+def _bits(cell: Cell, signals: Signals, design: Design) -> Row:
+    """The mean bits of an output."""
     bits = bits_per_record(signals.last("log_odds"), design.in_mask).means["bits"]
     ends = (bits.these_low, bits.these_high) if cell.records == "same" else (bits.low, bits.high)
     value, low, high = (float(x or 0) for x in (bits.value, *ends))
-    return value, low, high, high, value
+    return Row(value, low, high, high, value)
+
+
+_ALONE = {"headline": _headline, "bits": _bits}
+"""Figures that can be measured without all others."""
 
 
 def known_truth(cell: Cell, figure: str) -> float | None:
@@ -163,7 +200,7 @@ def known_truth(cell: Cell, figure: str) -> float | None:
     return next((fpr for fpr in FPRS if f" {100 * fpr:g}%" in figure), 0.5)
 
 
-def summarized(cell: Cell, rows: list[dict[str, tuple[float, ...]]]) -> dict[str, dict[str, float | None]]:
+def summarized(cell: Cell, rows: list[dict[str, Row]]) -> dict[str, dict[str, float | None]]:
     """Name of each figure -> its mean, coverage and relative width (None: it is the same everywhere)."""
     summary = {}
     for name in rows[0]:
