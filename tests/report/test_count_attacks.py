@@ -13,8 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 from leakscope.array_types import BoolArray
+from leakscope.audits.given import GivenTarget
 from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report.pipeline import audit_junit, job_summary
 from leakscope.audits.run import audit
@@ -24,9 +26,12 @@ from leakscope.disclosure import Disclosure
 from leakscope.evaluate.gate import Gate
 from leakscope.integrations.model_card import model_card
 from leakscope.integrations.tracked_run import tracked_run
+from leakscope.models.given import PredictFunction
+from leakscope.recipe import EstimatorRecipe
 from leakscope.report.page import MARKDOWN, PAGE, REDACTED_PAGE
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.run import open_run
+from leakscope.types import Records
 from tests.quick_audits import quick_audits
 from tests.report import count_attacks as reader
 from tests.report.page_attacks import traces
@@ -121,27 +126,70 @@ def test_pages_leave_the_numbers_of_members_open(tmp_path: Path) -> None:
             assert set(range(30, SIZES[group] - 30)) <= set(possible), (name, group)
 
 
+def what_is_shared(folder: Path) -> dict[str, str]:
+    """Everything about the audit that others may see, by name."""
+    for redacted in (False, True):
+        rebuild_report(folder, Disclosure(redacted=redacted))
+    verdict = open_run(folder).verdict
+    sent = tracked_run(verdict)
+    return {
+        "page": (folder / PAGE).read_text(),
+        "redacted": (folder / REDACTED_PAGE).read_text(),
+        "markdown": (folder / MARKDOWN).read_text(),
+        "junit": audit_junit(verdict.results).decode(),
+        "summary": job_summary(verdict.results),
+        "tracker": f"{sent.metrics} {sent.params} {sent.tags}",
+        "card": "" if verdict.rating == "inconclusive" else model_card(verdict, "model"),
+    }
+
+
 def test_nothing_that_is_shared_has_the_exact_number_of_members(tmp_path: Path) -> None:
     """Neither the pages and what is beside them, nor what pipelines, trackers and model cards are sent."""
     predictions = outputs(1)
     n_members = n_members_of(predictions)
     audited(predictions, tmp_path)
-    rebuild_report(tmp_path, Disclosure(redacted=False))
-    verdict = open_run(tmp_path).verdict
-    sent = tracked_run(verdict)
-    texts = {
-        "page": (tmp_path / PAGE).read_text(),
-        "redacted": (tmp_path / REDACTED_PAGE).read_text(),
-        "markdown": (tmp_path / MARKDOWN).read_text(),
-        "junit": audit_junit(verdict.results).decode(),
-        "summary": job_summary(verdict.results),
-        "tracker": f"{sent.metrics} {sent.params} {sent.tags}",
-        "card": model_card(verdict, "model"),
-    }
-    for name, text in texts.items():
+    for name, text in what_is_shared(tmp_path).items():
         for number in (n_members, N_RECORDS - n_members):
             assert not reader.states(text, number), (name, number)
         assert not [one for one in reader.fine_numbers(text) if 0.02 < one < 0.98], name
+
+
+def test_facts_about_a_given_model_round_the_number_of_members(tmp_path: Path) -> None:
+    predictions = outputs(1)
+    records = Records(predictions.logits, predictions.labels, predictions.ids, class_names=("0", "1"))
+    model = PredictFunction(lambda features: features)
+    given = GivenTarget(
+        records, model, np.asarray(predictions.is_member), EstimatorRecipe(KNeighborsClassifier(5))
+    )
+    audit(given, out=tmp_path, models=4, attacks=("correctness", "loss"))
+    for name, text in what_is_shared(tmp_path).items():
+        assert not reader.states(text, n_members_of(predictions)), name
+
+
+def with_patients(predictions: Predictions) -> Predictions:
+    """The same rows, two of each patient, who is a member with both or with none."""
+    is_member = np.asarray(predictions.is_member)
+    patients = np.empty(N_RECORDS, dtype="U8")
+    order = np.argsort(is_member, kind="stable")
+    patients[order] = [f"p{side:d}{row // 2}" for row, side in enumerate(is_member[order])]
+    return replace(predictions, repeated={"patient": patients})
+
+
+def test_facts_about_units_do_not_count_the_rows_of_members(tmp_path: Path) -> None:
+    """A patient is a member with all rows: the number of these is as secret as that of the patients."""
+    predictions = with_patients(outputs(1))
+    audit(SavedPredictions(predictions), out=tmp_path, unit="patient", attacks=("correctness", "loss"))
+    for name, text in what_is_shared(tmp_path).items():
+        assert not reader.states(text, n_members_of(predictions)), name
+
+
+def test_nothing_that_is_shared_says_that_rows_are_members_together(tmp_path: Path) -> None:
+    """Whoever knows that one row of a patient is a member would know it of the others."""
+    source = SavedPredictions(with_patients(outputs(1)))
+    assert len(source.warnings(None)) == 1, "who runs the audit is told"
+    audit(source, out=tmp_path, attacks=("correctness", "loss"))
+    for name, text in what_is_shared(tmp_path).items():
+        assert "belong together" not in text, name
 
 
 def test_a_group_of_one_side_hides_its_column(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from leakscope.data.text_records import DOCUMENT
 from leakscope.design import make_design, single_part
 from leakscope.disk.scratch import Scratch
 from leakscope.errors import InputError
-from leakscope.evaluate.config import MEMBERS_SHA256, Source
+from leakscope.evaluate.config import MEMBERS, MEMBERS_SHA256, Source
 from leakscope.evaluate.record_metadata import begin_description, describe_records
 from leakscope.frames.frame import Frame
 from leakscope.models.fine_tuned import FineTuned
@@ -120,7 +120,7 @@ class GivenTarget:
         facts = {
             **self.model.describe(),
             MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
-            "members": f"{int(self.is_member.sum()):,} of {len(records):,} records",
+            MEMBERS: f"{int(self.is_member.sum()):,} of {len(records):,} records",
             "references": _references(settings.models, n_trained),
             **base_facts(request),
             "design": settings.design,

@@ -37,7 +37,7 @@ from leakscope.data.predictions import Predictions, read_predictions
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.dp.coins import check_references
 from leakscope.errors import InputError
-from leakscope.evaluate.config import Source
+from leakscope.evaluate.config import ROWS_TOGETHER, Source
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.signals.registry import Task, of_outputs, own_functions, task_of
 from leakscope.types import Design, digest_arrays
@@ -135,7 +135,7 @@ class SavedPredictions:
             facts["file"] = Path(self.given).name
             facts |= {"columns": predictions.reading} if predictions.reading else {}
             facts |= {f"--{name}": _listed(value) for name, value in self.columns.given.items()}
-        facts |= {"rows": "; ".join(warnings)} if (warnings := self.warnings(settings.unit)) else {}
+        facts |= {ROWS_TOGETHER: "; ".join(warnings)} if (warnings := self.warnings(settings.unit)) else {}
         facts |= unit_facts(settings.unit, Design(members[None], units=units))
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))

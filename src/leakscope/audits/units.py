@@ -18,6 +18,7 @@ from leakscope.array_types import BoolArray, IntArray
 from leakscope.data.column_file import MISSING_GROUP
 from leakscope.design import number_units, unit_sizes
 from leakscope.errors import InputError, did_you_mean
+from leakscope.evaluate.config import RECORDS_PER_MODEL
 from leakscope.evaluate.nouns import Noun
 from leakscope.types import Design, Records
 
@@ -98,7 +99,7 @@ def unit_facts(unit: str | None, design: Design) -> dict[str, str]:
     noun = Noun.of_unit(unit)
     return {
         "unit": f"{noun.one}: {len(sizes):,} {noun.many} with {_span(sizes)} records each",
-        "records per model": f"{_span(n_trained)} of {design.n_records:,}",
+        RECORDS_PER_MODEL: f"{_span(n_trained)} of {design.n_records:,}",
     }
 
 

@@ -15,6 +15,13 @@ from dataclasses import dataclass, fields, replace
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.verdict import ClaimFigures, Evidence
 from leakscope.evaluate.attack_figures import balanced_accuracy, precision_of
+from leakscope.evaluate.config import (
+    MEMBERS,
+    MEMBERS_SHA256,
+    RECORDS_PER_MODEL,
+    ROWS_TOGETHER,
+    EvaluationConfig,
+)
 from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene import shift
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -39,6 +46,7 @@ from leakscope.evaluate.text_sentences import without_few
 from leakscope.leakage.checkpoints import CheckpointLeakage
 from leakscope.stats.rounding import Rounding, round_up
 
+_SECRET_FACTS = (MEMBERS_SHA256, RECORDS_PER_MODEL, ROWS_TOGETHER)
 _ONE_SIDED = "figures of its groups would say who is a member"
 _FINEST_BITS = 0.001
 _COARSER = 5
@@ -85,9 +93,11 @@ def coarse(results: AuditResults) -> CoarseResults:
     attacks = {label: _attack(figures, results) for label, figures in results.attacks.items()}
     one_sided = {column for figures in results.attacks.values() for column in _one_sided(figures.groups)}
     exact = {field.name: getattr(results, field.name) for field in fields(results)}
+    population = replace(results.population, members=rounding.count(results.population.members))
     rounded = {
+        "config": _config(results.config, f"about {population.members:,} of {population.records:,}"),
         "rating": _rating(results.rating, results),
-        "population": replace(results.population, members=rounding.count(results.population.members)),
+        "population": population,
         "accuracy": _accuracy(results.accuracy, rounding),
         "error": _error(results.error, rounding),
         "fit": tuple(_fit(fit, rounding) for fit in results.fit),
@@ -109,6 +119,14 @@ def coarse(results: AuditResults) -> CoarseResults:
         "text": None if results.text is None else _text(without_few(results.text), results),
     }
     return CoarseResults(**{**exact, **rounded})
+
+
+def _config(config: EvaluationConfig, members: str) -> EvaluationConfig:
+    """The facts about the model without those that depend on who its members are."""
+    facts = {name: text for name, text in config.source.facts.items() if name not in _SECRET_FACTS}
+    if MEMBERS in facts:
+        facts[MEMBERS] = f"{members} {config.noun.many}"
+    return replace(config, source=replace(config.source, facts=facts))
 
 
 def _attack(figures: AttackFigures, results: AuditResults) -> AttackFigures:

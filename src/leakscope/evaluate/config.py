@@ -12,6 +12,12 @@ from leakscope.privacy.claim import Claim
 
 MEMBERS_SHA256 = "member list sha256"
 """The fact about a given model that could confirm a guess of its members."""
+MEMBERS = "members"
+"""The fact that says how many records are members of a given model."""
+RECORDS_PER_MODEL = "records per model"
+"""The fact about units that says how many records were in training sets; of a single model, in its own."""
+ROWS_TOGETHER = "rows"
+"""The fact that names columns by which rows are members together, or not at all."""
 SourceKind = Literal["population", "given model", "predictions", "merged"]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from leakscope.audits.report.cells import percent, rate
 from leakscope.bank.bank import Bank
 from leakscope.disclosure import Disclosure
-from leakscope.evaluate.config import MEMBERS_SHA256, EvaluationConfig, SourceKind
+from leakscope.evaluate.config import EvaluationConfig, SourceKind
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.presets import is_of_preset
@@ -102,13 +102,10 @@ def method_section(results: AuditResults, disclosure: Disclosure) -> Section:
 
 
 def reproduce_section(results: AuditResults, bank: Bank, disclosure: Disclosure) -> Section:
-    """Commands, what was audited, config file, versions; no hash of a secret member list."""
+    """Commands, what was audited, config file, versions."""
     source, population = results.config.source, results.population
     command = "" if source.kind == "merged" else _command(results, disclosure)
-    is_secret = results.is_of_one_model and not disclosure.with_membership
-    hidden = {MEMBERS_SHA256} if is_secret else set()
-    known = {name: value for name, value in source.facts.items() if name not in hidden}
-    facts = {**known, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
+    facts = {**source.facts, "Records sha256": population.records_sha256, "Seed": seeds_text(population)}
     body = template(
         "reproduce.html.j2",
         run=bank.folder.name,
