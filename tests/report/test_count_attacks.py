@@ -34,7 +34,7 @@ from leakscope.runs.run import open_run
 from leakscope.types import Records
 from tests.quick_audits import quick_audits
 from tests.report import count_attacks as reader
-from tests.report.page_attacks import traces
+from tests.report.page_attacks import arrays, traces
 
 SEEDS = [pytest.param(range(3), id="3 seeds"), pytest.param(range(20), id="20", marks=pytest.mark.slow)]
 N_RECORDS = 400
@@ -154,13 +154,35 @@ def test_nothing_that_is_shared_has_the_exact_number_of_members(tmp_path: Path) 
         assert not [one for one in reader.fine_numbers(text) if 0.02 < one < 0.98], name
 
 
-def test_facts_about_a_given_model_round_the_number_of_members(tmp_path: Path) -> None:
-    predictions = outputs(1)
+def with_references(predictions: Predictions, is_member: BoolArray) -> GivenTarget:
+    """A model of these outputs, and references that are trained on them."""
     records = Records(predictions.logits, predictions.labels, predictions.ids, class_names=("0", "1"))
     model = PredictFunction(lambda features: features)
-    given = GivenTarget(
-        records, model, np.asarray(predictions.is_member), EstimatorRecipe(KNeighborsClassifier(5))
-    )
+    return GivenTarget(records, model, is_member, EstimatorRecipe(KNeighborsClassifier(5)))
+
+
+@pytest.mark.parametrize(("models", "design"), [(1, "balanced"), (16, "bernoulli"), (200, "balanced")])
+def test_references_do_not_count_the_members(tmp_path: Path, models: int, design: str) -> None:
+    """The page says which records each of them was trained on, so their number must not be the target's."""
+    shown = []
+    for n_members in (185, 186, 190):
+        is_member = np.arange(N_RECORDS) < n_members
+        out = tmp_path / str(n_members)
+        audit(with_references(outputs(0), is_member), out=out, models=models, design=design, attacks=["loss"])
+        shown.append(of_references((out / PAGE).read_text()))
+    assert len(set(shown)) == 1, "a reader cannot tell these member lists apart"
+
+
+def of_references(page: str) -> bytes:
+    """What the page holds about references: who each was trained on, its outputs, what they reveal."""
+    embedded = arrays(page)
+    assert {"in_mask", "outputs"} <= set(embedded)
+    return b"".join(np.asarray(embedded[name]).tobytes() for name in ("in_mask", "outputs"))
+
+
+def test_facts_about_a_given_model_round_the_number_of_members(tmp_path: Path) -> None:
+    predictions = outputs(1)
+    given = with_references(predictions, np.asarray(predictions.is_member))
     audit(given, out=tmp_path, models=4, attacks=("correctness", "loss"))
     for name, text in what_is_shared(tmp_path).items():
         assert not reader.states(text, n_members_of(predictions)), name

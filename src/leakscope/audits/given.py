@@ -8,6 +8,7 @@ row 0 of the run's bank, and the references are the other rows.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from leakscope.adapter_recipe import AdapterRecipe
-from leakscope.array_types import AnyArray, BoolArray
+from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.attacks.base import Attack, check_checkpoints
 from leakscope.attacks.registry import default_attacks
 from leakscope.audits.population import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from leakscope.models.given import GivenModel
 
 REFERENCES = "references"
+_STEPS_OF_SHARE = 64
 _HEADERS = ("id", "ids", "member", "members")
 """What the first line of a list of members may say; anything else there may be a mistyped id."""
 
@@ -100,22 +102,15 @@ class GivenTarget:
         check_checkpoints(settings.attacks, 1, "a given model has one checkpoint; audit a population instead")
         records = self.records
         names = stored_signals(settings, self.task)
-        # References must be trained on as many records; with units, on as many of these.
-        member_share = float(self.is_member[first_of_units(records, settings.unit)].mean())
         units = units_of(records, settings.unit)
-        if settings.models == 1:
-            design = single_part(len(records), settings.seed, member_share, units)
-        else:
-            design = make_design(
-                settings.design, settings.models, len(records), settings.seed, member_share, units
-            )
+        check_members(self.is_member, units, settings.unit)
+        design = _of_references(self.is_member[first_of_units(records, settings.unit)], settings, units)
         begun = begin_description(records, self.is_member, units)
         request, engine = training_request(
             records, self.recipe, replace(settings, signals=names), design, self.outputs
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             answers = self._answers(settings, names, request)
-        check_members(self.is_member, request.design.units, settings.unit)
         n_trained = float(request.design.in_mask.sum(axis=1).mean())
         facts = {
             **self.model.describe(),
@@ -242,6 +237,32 @@ class GivenTarget:
 
         note = "a given model, and references trained for it"
         return write_rows(folder, identity, design, labels, row, note)
+
+
+def _of_references(is_member: BoolArray, settings: ResolvedSettings, units: IntArray | None) -> Design:
+    """What the references are trained on: as many records as the target, or with units as many of these.
+
+    Args:
+        is_member: bool (units,), the members of the target.
+        settings: with the number of references and their design.
+        units: int64 (records,), the unit of each record; None: every record is one.
+    """
+    n_records = len(is_member) if units is None else len(units)
+    share = shareable_share(int(is_member.sum()), len(is_member))
+    if settings.models == 1:
+        return single_part(n_records, settings.seed, share, units)
+    return make_design(settings.design, settings.models, n_records, settings.seed, share, units)
+
+
+def shareable_share(n_members: int, n_records: int) -> float:
+    """The share of members, to the step of a balanced design of 64 models; finer where one side is small.
+
+    A page says which records each reference was trained on, or figures from which a reader who trains them
+    again can tell. Of references trained on exactly as many records, that would be the number of members.
+    """
+    n_fewer = min(n_members, n_records - n_members)
+    steps = math.ldexp(_STEPS_OF_SHARE, math.floor(math.log2(n_records / 2 / n_fewer)))
+    return round(n_members / n_records * steps) / steps
 
 
 def _references(n_models: int, n_trained: float) -> str:
