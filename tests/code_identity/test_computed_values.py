@@ -11,6 +11,7 @@ from tests.code_identity.project import Code
 
 COMPUTED = """
 import os, functools
+import numpy as np
 from collections import deque
 from contextvars import ContextVar
 from types import SimpleNamespace
@@ -19,6 +20,11 @@ STATE = {"depth": DEPTH}
 SPACE = SimpleNamespace(depth=DEPTH)
 CONTEXT = ContextVar("depth", default=DEPTH)
 NOTHING = ContextVar("nothing")
+MASKED = np.ma.array([1.0, 2.0], mask=[DEPTH == 3, False])
+class Tagged(np.ndarray):
+    pass
+TAGGED = np.ones(2).view(Tagged)
+TAGGED.depth = DEPTH
 class Queue(deque):
     pass
 QUEUE = Queue([DEPTH])
@@ -83,6 +89,8 @@ COUNTED = {
     "a descriptor": Way("user_values.Owner().depth"),
     "a weak reference": Way("R()[0]", "import weakref; R = weakref.ref(user_values.QUEUE)"),
     "a queue of a class of the user's": Way("user_values.QUEUE[0]"),
+    "the mask of an array": Way("user_values.MASKED.sum()"),
+    "an attribute of an array": Way("user_values.TAGGED.depth"),
     "a value of this thread": Way(
         "LOCAL.depth", "import threading; LOCAL = threading.local(); LOCAL.depth = user_values.DEPTH"
     ),

@@ -164,10 +164,20 @@ def partial(value: functools.partial[Any]) -> Shape:
 
 
 def array(value: AnyArray) -> Shape:
-    """An array of numbers, texts or objects."""
+    """An array of numbers, texts or objects, and what a subclass of arrays holds besides."""
+    besides = list(_besides_numbers(value))
     if value.dtype.kind in "OT":
-        return Shape(f"array {value.shape}", [("items", value.tolist())])
-    return Shape(f"array {digest_arrays(np.asarray(value))}")
+        return Shape(f"array {value.shape}", [("items", value.tolist()), *besides])
+    return Shape(f"array {digest_arrays(np.asarray(value))}", besides)
+
+
+def _besides_numbers(value: AnyArray) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, np.ma.MaskedArray):
+        yield "mask", np.ma.getmaskarray(value)
+        yield "fill value", np.asarray(value.fill_value)
+    elif type(value) not in (np.ndarray, np.memmap):  # a memmap notes where its file is
+        yield "class", type(value)
+        yield from sorted(vars(value).items())
 
 
 def tensor(value: Any) -> Shape:
