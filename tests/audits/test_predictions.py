@@ -136,6 +136,24 @@ def test_swapped_labels_are_no_verdict_although_all_models_agree(tmp_path: Path)
     assert "swapped" in accuracy.causes[0]
 
 
+@pytest.mark.parametrize("alike", [True, False])
+def test_outputs_in_another_order_than_the_labels_are_no_verdict(tmp_path: Path, alike: bool) -> None:
+    """As a shuffling loader returns them. Nothing leaks from them, whatever the models reveal."""
+    given, rng = saved(n_references=8), np.random.default_rng(0)
+    assert given.reference_logits is not None
+    one = rng.permutation(len(given))
+    target, *others = (
+        logits[one if alike else rng.permutation(len(given))]
+        for logits in (given.logits, *given.reference_logits)
+    )
+    shuffled = replace(given, logits=target, reference_logits=np.stack(others))
+    verdict = leakscope.audit(SavedPredictions(shuffled), out=tmp_path, gate=Gate(max_auc=0.8), fpr=(0.1,))
+    assert verdict.outcome == "inconclusive"
+    accuracy = next(check for check in verdict.results.hygiene if check.name == "accuracy")
+    assert accuracy.status == "failed"
+    assert accuracy.causes[0] == "the outputs are in another order than the labels"
+
+
 @pytest.mark.slow
 def test_where_nothing_leaks_nothing_is_found(tmp_path: Path) -> None:
     """Mean over a few models, as one in twenty intervals misses."""

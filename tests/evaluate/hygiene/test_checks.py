@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import AttackedModels, check_members, models_to_check, recognition
@@ -55,6 +56,15 @@ def test_a_target_that_learned_otherwise_is_named() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("share_of_rare", [0.5, 0.02])
+def test_a_model_that_learned_little_is_not_taken_for_shuffled_outputs(share_of_rare: float) -> None:
+    """Right for 55% where classes are equally frequent; or it names the frequent class nearly always."""
+    rng, shape = np.random.default_rng(0), (17, 400)
+    labels, in_mask = (rng.random(400) < share_of_rare).astype(np.int64), rng.random(shape) < 0.5
+    right = rng.random(shape) < (0.55 if share_of_rare == 0.5 else np.where(labels, 0.05, 0.999))
+    assert check_accuracy(right, in_mask, np.array([0]), labels).status == "ok"
+
+
 @pytest.mark.parametrize("share", [0.5, 0.7])
 def test_members_that_were_never_trained_on_are_named(share: float) -> None:
     found = [

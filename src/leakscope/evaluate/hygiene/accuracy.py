@@ -2,10 +2,13 @@
 
 A target without reference models is compared with guessing: outputs that know less about its own members were
 not computed from the features it was trained on. A target with reference models must at least not be worse
-than chance: where labels or classes were swapped, all models are equally wrong.
+than chance, and its outputs must have to do with the labels: where labels or classes were swapped, or outputs
+saved in another order than labels, all models are equally wrong.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -20,6 +23,9 @@ _WARNS_FROM, _FAILS_FROM = 0.02, 0.05
 _GROSS, _STANDARD_ERRORS, _RANGES = 0.1, 5, 3
 """A gap as large as this is no chance, even where references are too few for a test."""
 _SWAPPED = "labels, or the classes of the outputs, are swapped"
+_FEWEST_MEMBERS = 100
+"""Of fewer, the outputs of a poor model cannot be distinguished from unrelated ones."""
+_SHUFFLED = "the outputs are in another order than the labels"
 _NEARLY_EQUAL = 1.5  # the most frequent class, relative to equal frequencies
 
 
@@ -44,6 +50,10 @@ def check_accuracy(
             return _compared_with_guessing(*of_members)
         if (swapped := _worse_than_chance(*of_members)) is not None:
             return swapped
+        guessing = _compared_with_guessing(*of_members)
+        is_guess = guessing.status == "failed" and len(members) >= _FEWEST_MEMBERS
+        if is_guess and _unrelated_to_labels(correct, in_mask, labels):
+            return replace(guessing, causes=(_SHUFFLED, *CAUSES[:3]))
     return _compared_with_others(correct, in_mask, targets)
 
 
@@ -105,6 +115,23 @@ def _worse_than_chance(correct: BoolArray, labels: AnyArray) -> Outcome | None:
     )
     numbers = {"target": n_correct / n, "guessing": 1 / n_classes}
     return Outcome(NAME, "failed", sentence, numbers, (_SWAPPED, *CAUSES[:3]))
+
+
+def _unrelated_to_labels(correct: AnyArray, in_mask: BoolArray, labels: AnyArray) -> bool:
+    """Whether the classes that all models name have nothing to do with the labels of their own members.
+
+    Then the shares of right answers by class add up to 1, however often each class is named.
+    """
+    n_in, n_right = np.zeros(len(labels)), np.zeros(len(labels))
+    for right, members in zip(correct, in_mask, strict=True):
+        n_in += members
+        n_right += right & members
+    known = n_in > 0
+    share, (_, codes) = n_right[known] / n_in[known], np.unique(labels[known], return_inverse=True)
+    counts = np.bincount(codes)
+    mean = np.bincount(codes, weights=share) / counts
+    variance = np.bincount(codes, weights=(share - mean[codes]) ** 2) / counts
+    return bool(mean.sum() - 1 <= _STANDARD_ERRORS * np.sqrt((variance / counts).sum()))
 
 
 def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
