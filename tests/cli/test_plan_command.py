@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+from leakscope.models.nets import mlp
 from tests.cli.command import files_under, run_command
 from tests.cli.test_mistakes import check_refused
 from tests.quick_audits import short_trials
@@ -51,6 +53,20 @@ def test_words_come_first_then_the_table(config: Path) -> None:
     assert "not resolvable" in text
     assert "Exposed records: not resolvable with 8 models: fewer than 514" in text
     assert list(files_under(config.parent)) == ["mine.toml"]
+
+
+def test_a_given_model_is_the_only_target(config: Path) -> None:
+    """No mean over targets is announced, and the given model is not counted among those to be trained."""
+    torch.save(mlp((64,), 10, width=4).state_dict(), config.parent / "model.pt")
+    (config.parent / "members.csv").write_text("\n".join(f"digits-{i:04d}" for i in range(800)))
+    config.write_text(CONFIG + '[target]\nweights = "model.pt"\nmembers = "members.csv"\n')
+    done = run_command("plan", config)
+    assert done.err == ""
+    text = " ".join(done.out.split())
+    assert text.startswith("8 reference models, each trained on 800 of 1,797 records, will take about")
+    assert "The target has 997 non-members: the smallest" in text
+    assert "To resolve 0.01%, you need 10,000 non-members." in text
+    assert "all targets" not in text and "random halves" not in text
 
 
 @pytest.mark.slow

@@ -87,14 +87,16 @@ def _show(planned: Plan) -> None:
 
 def summary(planned: Plan) -> list[str]:
     """The plan in sentences: what it costs, what it can and cannot resolve."""
-    population, resolution = planned.population, planned.resolution
+    population, resolution, several = planned.population, planned.resolution, _has_several_targets(planned)
+    whose = "Each target has at least" if several else "The target has"
+    mean = f" from one target, and to about ± {resolution.auc_all_targets:.3f} as a mean over all targets"
     lines = [
         *_cost_summary(planned),
         *([f"UNRELIABLE: {resolution.unreliable}."] if resolution.unreliable else []),
-        f"Each target has at least {population.nonmembers:,} non-members: the smallest measurable false "
-        f"positive rate (FPR) is {_percent(resolution.lowest_fpr)}.",
-        f"An area under the ROC curve (AUC) near 0.6 will be known to ± {resolution.auc_one_target:.3f} from "
-        f"one target, and to about ± {resolution.auc_all_targets:.3f} as a mean over all targets.",
+        f"{whose} {population.nonmembers:,} non-members: the smallest measurable false positive rate (FPR) "
+        f"is {_percent(resolution.lowest_fpr)}.",
+        f"An area under the ROC curve (AUC) near 0.6 will be known to ± {resolution.auc_one_target:.3f}"
+        f"{mean if several else ''}.",
     ]
     if resolution.record_advantage is not None:
         lines.append(
@@ -107,11 +109,15 @@ def summary(planned: Plan) -> list[str]:
     unresolved = [rate for rate in resolution.rates if rate.reason]
     if unresolved:
         lowest = min(unresolved, key=lambda rate: rate.fpr)
-        lines.append(
-            f"To resolve {_percent(lowest.fpr)}, you need {lowest.needed_nonmembers:,} non-members per "
-            f"model, about {2 * lowest.needed_nonmembers:,} records in all."
-        )
+        in_all = f" per model, about {2 * lowest.needed_nonmembers:,} records in all" if several else ""
+        needed = f"{lowest.needed_nonmembers:,} non-members{in_all}"
+        lines.append(f"To resolve {_percent(lowest.fpr)}, you need {needed}.")
     return lines
+
+
+def _has_several_targets(planned: Plan) -> bool:
+    """Whether a population is planned; a given model or saved predictions have one target."""
+    return planned.resolution.record_advantage is not None
 
 
 def _claim_lines(planned: Plan) -> list[str]:
@@ -129,9 +135,14 @@ def _cost_summary(planned: Plan) -> list[str]:
         return ["Nothing is trained: the audit takes seconds, or minutes for millions of records."]
     population, cost = planned.population, planned.cost
     seconds = cost.time.total
+    trained = f"{population.models:,} models on random halves of {population.records:,} records"
+    if not _has_several_targets(planned):
+        trained = (
+            f"{population.models - 1:,} reference models, each trained on {population.members:,} of "
+            f"{population.records:,} records,"
+        )
     return [
-        f"{population.models:,} models on random halves of {population.records:,} records will take about "
-        f"{_duration(seconds.expected)} ({_duration(seconds.low)} to {_duration(seconds.high)}), "
+        f"{trained} will take about {_duration(seconds.expected)} ({_range(seconds)}), "
         f"{_size(cost.memory.peak)} of memory and {_size(cost.disk.peak)} of disk."
     ]
 
@@ -158,19 +169,23 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
 def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
     from leakscope.audits.planning.plan import SUPPOSED_AUC, SUPPOSED_TPR
 
-    resolved = planned.resolution
-    pooled = f"one target; {_percent(resolved.lowest_fpr_pooled)} with all targets pooled"
-    yield "lowest FPR", _percent(resolved.lowest_fpr), pooled
-    spread = f"one target, AUC {SUPPOSED_AUC:g}; about ± {resolved.auc_all_targets:.3f} over all targets"
-    yield "AUC", f"± {resolved.auc_one_target:.3f}", spread
+    resolved, several = planned.resolution, _has_several_targets(planned)
+
+    def how(of_one: str, of_all: str) -> str:
+        return f"{of_one}; {of_all}" if several else of_one
+
+    pooled = f"{_percent(resolved.lowest_fpr_pooled)} with all targets pooled"
+    yield "lowest FPR", _percent(resolved.lowest_fpr), how("one target", pooled)
+    spread = f"about ± {resolved.auc_all_targets:.3f} over all targets"
+    yield "AUC", f"± {resolved.auc_one_target:.3f}", how(f"one target, AUC {SUPPOSED_AUC:g}", spread)
     for rate in resolved.rates:
-        width = f"one target, TPR {SUPPOSED_TPR:.0%}; about ± {rate.all_targets:.1%} over all targets"
+        width = how(f"one target, TPR {SUPPOSED_TPR:.0%}", f"about ± {rate.all_targets:.1%} over all targets")
         shown = ("not resolvable", rate.reason) if rate.reason else (f"± {rate.one_target:.1%}", width)
         yield f"TPR at {100 * rate.fpr:.6g}% FPR", *shown
     if resolved.record_advantage is not None:
         half = planned.population.models // 2
-        how = f"{half:,} models with the record and {half:,} without, rates 1/2"
-        yield "a record's advantage", f"± {resolved.record_advantage:.2f}", how
+        rates = f"{half:,} models with the record and {half:,} without, rates 1/2"
+        yield "a record's advantage", f"± {resolved.record_advantage:.2f}", rates
     if planned.exposed is not None:
         fewest, reason = planned.exposed
         shown = (
