@@ -13,7 +13,7 @@ from leakscope.bank.run_folder import to_jsonable
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate, GateResult, TprLimit
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
-from leakscope.evaluate.limits import judge_gate
+from leakscope.evaluate.limits import judge_gate, with_bound
 from leakscope.evaluate.results import (
     AttackFigures,
     EpsilonFigure,
@@ -23,6 +23,7 @@ from leakscope.evaluate.results import (
     SetFigures,
     TprAtFpr,
 )
+from leakscope.stats.rounding import Rounding
 
 
 def figures(auc: float, half: float, tpr_high: float | None, epsilon: float | None) -> AttackFigures:
@@ -74,6 +75,32 @@ def test_passing_asks_for_more_confidence_than_failing() -> None:
     assert passed.sentence == (
         "Gate passed: the AUC is up to 0.62 with about 99% confidence (lira); the limit is 0.62."
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "limit", "sentence"),
+    [
+        (0.0342, 0.0338, "Gate failed: the TPR at 0.1% FPR is at least 3.42% (lira); the limit is 3.38%."),
+        (
+            0.03,
+            0.0299999,
+            "Gate failed: the TPR at 0.1% FPR is at least 3.00000% (lira); the limit is 2.99999%.",
+        ),
+        (0.0342, 0.03, "Gate failed: the TPR at 0.1% FPR is at least 3.4% (lira); the limit is 3%."),
+    ],
+)
+def test_a_broken_limit_does_not_look_equal_to_the_figure(low: float, limit: float, sentence: str) -> None:
+    attack = figures(0.58, 0.04, 0.072, 0.6)
+    attack = replace(attack, tpr_at_fpr=(replace(attack.tpr_at_fpr[0], low=low),))
+    assert outcome(Gate(max_tpr=(TprLimit(0.001, limit),)), lira=attack).limits[0].sentence == sentence
+
+
+def test_a_rounded_bound_does_not_say_by_its_digits_how_close_the_exact_one_is() -> None:
+    attack = replace(figures(0.58, 0.04, 0.072, 0.6), auc=Figure(0.7, 0.6002, 0.8, 0.01, 0.6, 0.8))
+    limit = outcome(Gate(max_auc=0.6001), lira=attack).limits[0]
+    assert "at least 0.6002 (lira); the limit is 0.6001" in limit.sentence
+    rounded = with_bound(limit, 0.62, Rounding(0.02))
+    assert "at least 0.62 (lira); the limit is 0.6." in rounded.sentence
 
 
 def test_a_limit_says_where_the_interval_that_decides_it_is_approximate() -> None:

@@ -27,6 +27,8 @@ _SURE, _ABOUT_SURE = " with 99% confidence", " with about 99% confidence"
 _FEWEST_FALSE_POSITIVES = 5
 """Expected per target; a TPR that rests on fewer non-members has an approximate interval."""
 
+_Shown = Callable[[float, int], str]
+"""A number as text, with so many digits more than usual."""
 
 _OF_CLAIMS: dict[Status, GateOutcome | None] = {
     "refuted": "failed",
@@ -109,8 +111,11 @@ def with_bound(limit: LimitOutcome, bound: float | None, rounding: Rounding) -> 
         return replace(limit, sentence=sentence)
     bound = min(bound, limit.limit) if limit.bound <= limit.limit else max(bound, limit.limit)
     shown = _number if limit.limit_on in ("max_auc", "max_epsilon") else _percent
+    exact, allowed = _apart(limit.bound, limit.limit, shown)
+    rounded, rounded_allowed = _apart(bound, limit.limit, shown)  # digits must not say how close it is
     for before in ("at least", "up to"):
-        sentence = sentence.replace(f"{before} {shown(limit.bound)}", f"{before} {shown(bound)}")
+        sentence = sentence.replace(f"{before} {exact}", f"{before} {rounded}")
+    sentence = sentence.replace(f"the limit is {allowed}", f"the limit is {rounded_allowed}")
     return replace(limit, bound=bound, sentence=sentence)
 
 
@@ -173,14 +178,22 @@ class _Limit:
     name: str
     what: str
     value: float
-    shown: Callable[[float], str]
+    shown: _Shown
     fpr: float | None = None
     preset: str | None = None
 
     @property
     def allowed(self) -> str:
-        of_preset = "" if self.preset is None else f", that of {self.preset!r}"
-        return f"{self.shown(self.value)}{of_preset}"
+        return f"{self.shown(self.value, 0)}{self._of_preset}"
+
+    def beside(self, bound: float) -> tuple[str, str]:
+        """A bound, and the limit, with so many digits that one can see which is higher."""
+        bound_text, allowed = _apart(bound, self.value, self.shown)
+        return bound_text, f"{allowed}{self._of_preset}"
+
+    @property
+    def _of_preset(self) -> str:
+        return "" if self.preset is None else f", that of {self.preset!r}"
 
 
 def _outcomes(
@@ -234,19 +247,18 @@ def _outcome(limit: _Limit, ranges: Mapping[str | None, _Range]) -> LimitOutcome
     above = {label: at.low for label, at in ranges.items() if at.low is not None and at.low > limit.value}
     if above:
         attack, bound = max(above.items(), key=lambda item: item[1])
-        excess = f"at least {limit.shown(bound)}{_of(attack)}; the limit is {limit.allowed}"
+        bound_text, allowed = limit.beside(bound)
+        excess = f"at least {bound_text}{_of(attack)}; the limit is {allowed}"
         return _as_outcome(limit, "failed", f"is {excess}", attack, bound)
     unknown = {label: at for label, at in ranges.items() if at.high is None}
     if unknown:
         attack, at = max(unknown.items(), key=lambda item: -math.inf if item[1].low is None else item[1].low)
-        allowed = f"the limit of {limit.allowed}"
-        return _as_outcome(
-            limit, "inconclusive", f"cannot be compared with {allowed} ({at.reason})", attack, at.low
-        )
+        unclear = f"cannot be compared with the limit of {limit.allowed} ({at.reason})"
+        return _as_outcome(limit, "inconclusive", unclear, attack, at.low)
     attack, at = max(ranges.items(), key=lambda item: item[1].high or 0.0)
     bound = at.high or 0.0
-    up_to = f"{limit.shown(bound)}{at.confidence}{_of(attack)}"
-    held = f"is up to {up_to}; the limit is {limit.allowed}"
+    bound_text, allowed = limit.beside(bound)
+    held = f"is up to {bound_text}{at.confidence}{_of(attack)}; the limit is {allowed}"
     if bound <= limit.value:
         return _as_outcome(limit, "passed", held, attack, bound)
     unclear = f"{held}, and the audit cannot tell whether the figure is within it"
@@ -274,11 +286,20 @@ def _of(attack: str | None) -> str:
     return f" ({attack})" if attack else ""
 
 
-def _percent(rate: float) -> str:
+def _apart(bound: float, limit: float, shown: _Shown) -> tuple[str, str]:
+    """Both as text, with more digits where they would look equal and are not."""
+    for more_digits in range(5):
+        texts = shown(bound, more_digits), shown(limit, more_digits)
+        if texts[0] != texts[1]:
+            return texts
+    return shown(bound, 0), shown(limit, 0)
+
+
+def _percent(rate: float, more_digits: int) -> str:
     """A rate in percent; small ones get more digits."""
-    digits = 1 if abs(rate) >= 0.001 or rate == 0 else 3
+    digits = (1 if abs(rate) >= 0.001 or rate == 0 else 3) + more_digits
     return f"{100 * rate:.{digits}f}".removesuffix(".0") + "%"
 
 
-def _number(value: float) -> str:
-    return f"{value:.3g}"
+def _number(value: float, more_digits: int) -> str:
+    return f"{value:.{3 + more_digits}g}"
