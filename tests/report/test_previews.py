@@ -51,6 +51,16 @@ def test_fields_furthest_from_the_mean_come_first_and_absent_categories_not_at_a
     assert words == "city=Rome, age +1.7 sd"
 
 
+def test_a_missing_number_is_not_shown_as_the_mean_that_stands_for_it() -> None:
+    features = np.zeros((101, 3), dtype=np.float32)
+    features[:, 0] = np.linspace(-1, 1, 101)
+    features[100] = [-1e-4, 1, 0]
+    names = ("age", "age=missing", "height")
+    missing, known = previews_of(records(features, names), np.array([100, 99])).fields
+    assert missing == "age=missing, height +0.0 sd"
+    assert known == "age +1.7 sd, height +0.0 sd"
+
+
 def test_nameless_features_are_numbered() -> None:
     features = np.array([[0.0], [0.0], [9.0]], dtype=np.float32)
     assert previews_of(records(features), np.array([2])).fields.tolist() == ["feature 0 +1.4 sd"]

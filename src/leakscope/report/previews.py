@@ -142,11 +142,18 @@ def _shortened(text: str) -> str:
 
 
 def _fields_text(names: Sequence[str], scores: FloatArray) -> str:
-    """ "age +2.1 sd, city=Paris"; categories that the record does not have say little and are skipped."""
-    furthest = np.argsort(-np.abs(scores), kind="stable")
-    fields = [k for k in furthest.tolist() if scores[k] > 0 or "=" not in names[k]][:_MOST_FIELDS]
-    short = {k: names[k][:_MOST_CHARACTERS] for k in fields}
-    return ", ".join(short[k] if "=" in names[k] else f"{short[k]} {scores[k]:+.1f} sd" for k in fields)
+    """ "age +2.1 sd, city=Paris"; skips absent categories, and means that stand for missing numbers."""
+    furthest = np.argsort(-np.abs(scores), kind="stable").tolist()
+    stated = {names[k] for k in furthest if scores[k] > 0 and "=" in names[k]}
+    fields = [
+        k for k in furthest if names[k] in stated or not ("=" in names[k] or f"{names[k]}=missing" in stated)
+    ]
+    return ", ".join(_field_text(names[k], scores[k]) for k in fields[:_MOST_FIELDS])
+
+
+def _field_text(name: str, score: float) -> str:
+    short = name[:_MOST_CHARACTERS]
+    return short if "=" in name else f"{short} {score:+z.1f} sd"
 
 
 def exposure_order(
