@@ -12,11 +12,12 @@ _LEAST_MODELS = 2
 _WARNS_ABOVE = 0.05
 
 
-def _smaller_side(n_least: int, noun: Noun) -> str:
+def _smaller_side(n_least: int, n_targets: int, noun: Noun) -> str:
+    target = "Every target" if n_targets > 1 else "The target"
     if noun == RECORD:
         s = "" if n_least == 1 else "s"
-        return f"Every target has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
-    return f"Every target was trained on at least {noun.counted(n_least)}, and at least as many were left out"
+        return f"{target} has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
+    return f"{target} was trained on at least {noun.counted(n_least)}, and at least as many were left out"
 
 
 def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun = RECORD) -> Outcome:
@@ -35,7 +36,7 @@ def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun 
     status: Status = "ok"
     if n_least < _FEW_RECORDS or thin_share > _WARNS_ABOVE:
         status = "failed" if n_least < _LEAST_RECORDS else "warning"
-    sentence = _smaller_side(n_least, noun)
+    sentence = _smaller_side(n_least, len(target_mask), noun)
     if n_least < _FEW_RECORDS:
         sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
     if thin_share > 0:
