@@ -103,6 +103,14 @@ def test_a_bar_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "0 models saved" in terminal.getvalue()
 
 
+@pytest.mark.parametrize(("number", "shown"), [(0, "0 models"), (1, "1 model"), (1200, "1,200 models")])
+def test_saved_models_are_counted_as_people_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, shown: str
+) -> None:
+    monkeypatch.setattr("leakscope.bank.bank.n_models_saved", lambda _: number)
+    assert output.saved_text(tmp_path) == f"; {shown} saved"
+
+
 def test_verify_says_what_it_checked(study: Path) -> None:
     done = run_command("verify", study)
     assert (done.exit_code, done.err) == (0, "")

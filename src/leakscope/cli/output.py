@@ -209,7 +209,8 @@ def saved_text(out: Path) -> str:
 
     if not out.is_dir():  # not written yet, or an address
         return ""
-    text, saved_at = f"; {n_models_saved(out):,} models saved", last_saved(out)
+    n_saved, saved_at = n_models_saved(out), last_saved(out)
+    text = f"; {n_saved:,} {'model' if n_saved == 1 else 'models'} saved"
     if saved_at is None:
         return text
     return f"{text}, training state saved {max(time.time() - saved_at, 0):,.0f} s ago"
