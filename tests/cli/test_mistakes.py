@@ -241,6 +241,16 @@ def test_a_config_that_is_not_there(tmp_path: Path, name: str) -> None:
     check_refused(tmp_path, ("audit", tmp_path / name, "--out", tmp_path / "run"), str(tmp_path / name))
 
 
+@pytest.mark.parametrize("content", [b"age,label\n1,0\n", b"PK\xff"], ids=["csv", "npz"])
+@pytest.mark.parametrize("command", ["audit", "plan"])
+def test_records_in_place_of_a_config(tmp_path: Path, command: str, content: bytes) -> None:
+    (tmp_path / "people.csv").write_bytes(content)
+    named = "people.csv", "give the path of a TOML file", "`leakscope init` writes one for your records"
+    check_refused(tmp_path, (command, tmp_path / "people.csv"), *named)
+    (tmp_path / "config.toml").write_bytes(content)
+    assert "leakscope init" not in run_command(command, tmp_path / "config.toml").err
+
+
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["Unix", "Windows"])
 def test_line_ends_and_byte_order_marks_do_not_matter(tmp_path: Path, mark: bytes, line_end: bytes) -> None:

@@ -171,7 +171,8 @@ def parse_config(text: str, path: Path) -> AuditConfig:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}") from error
+        remedy = "" if path.suffix.lower() == ".toml" else "; give the path of a TOML file"
+        raise InputError(f"{path} is not TOML: {error}{remedy}{_for_records(path)}") from error
     except RecursionError as error:
         raise InputError(f"{path} is not a config: lists and tables are nested too deeply") from error
     problems: Problems = []
@@ -186,8 +187,17 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give the path of a TOML file") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path} is a folder; give the path of a TOML file{_for_records()}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); give the path of a TOML file in UTF-8") from error
+        remedy = f"give the path of a TOML file in UTF-8{_for_records(path)}"
+        raise InputError(f"{path} cannot be read ({error}); {remedy}") from error
+
+
+def _for_records(path: Path | None = None) -> str:
+    """A hint for those who give their records where a config file belongs."""
+    is_toml = path is not None and path.suffix.lower() == ".toml"
+    return "" if is_toml else "; `leakscope init` writes one for your records"
 
 
 def _config(path: Path, content: Toml, text: str, problems: Problems) -> AuditConfig | None:
