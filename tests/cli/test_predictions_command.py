@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +56,32 @@ def test_a_spreadsheet_export_is_audited_at_the_first_attempt(tmp_path: Path) ->
     for option in ("--label churn", "--member set", "--id customer"):
         assert option in page
     assert run_command("verify", tmp_path / "run").exit_code == 0
+
+
+def test_nothing_is_said_to_train_where_nothing_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bars: list[bool] = []
+
+    @contextmanager
+    def progress(n_models: int, out: Path, shown: bool) -> Iterator[Callable[[float], None]]:
+        bars.append(shown)
+        yield lambda models: None
+
+    monkeypatch.setattr("leakscope.cli.audit.training_progress", progress)
+    path = scores(tmp_path / "scores.csv")
+    run_command("audit", "--predictions", path, *COLUMNS, "--out", tmp_path / "run")
+    assert bars == [False]
+
+
+def test_another_reading_of_the_file_starts_over_with_fresh(tmp_path: Path) -> None:
+    """As after a column was forgotten; the message names the option that is there for it."""
+    path, out = scores(tmp_path / "scores.csv"), ("--out", tmp_path / "run")
+    assert run_command("audit", "--predictions", path, *COLUMNS[:2], *COLUMNS[4:], *out).exit_code == 0
+    refused = run_command("audit", "--predictions", path, *COLUMNS, *out)
+    assert refused.exit_code == 2
+    assert "remove this one (`leakscope audit --fresh` does, fresh=True in Python)" in refused.err
+    assert run_command("audit", "--predictions", path, *COLUMNS, *out, "--fresh").exit_code == 0
 
 
 def test_limits_on_the_command_line_come_before_those_of_a_config(tmp_path: Path) -> None:

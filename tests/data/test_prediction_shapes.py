@@ -162,7 +162,7 @@ def test_groups_are_columns_with_few_values(tmp_path: Path) -> None:
     assert list(predictions.groups) == ["town"]
     assert predictions.reading == (
         "labels from 'label'; probabilities from 'prob_a', 'prob_b' (classes a, b); members from 'member'; "
-        "records numbered by row; groups from 'town'; no groups from 'income', of more than 100 values"
+        "records numbered by row; groups from 'town'; no groups from 'income', which has more than 100 values"
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from leakscope.audits.source import Progress
 from leakscope.bank.bank import IDENTITY, Bank, holds_models
-from leakscope.bank.identity import DesignIdentity, Identity, refuse_other_code
+from leakscope.bank.identity import DesignIdentity, Identity, other_folder, refuse_other_code
 from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.bank.run_folder import differences, read_json, to_jsonable
@@ -105,8 +105,7 @@ def _check_same_population(
         differing = differences(to_jsonable(stored.design), to_jsonable(of_part), "design.")
     if differing:
         raise BankMismatchError(
-            f"{folder} holds a different bank ({'; '.join(differing[:4])}); choose another folder with "
-            "--out, or remove this one"
+            f"{folder} holds a different bank ({'; '.join(differing[:4])}); {other_folder(of_audit=True)}"
         )
 
 

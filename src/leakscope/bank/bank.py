@@ -16,7 +16,7 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.bank.damage import REPAIR, Damage, file_damage
-from leakscope.bank.identity import Identity, parse_identity, refuse_other_code, without_code
+from leakscope.bank.identity import Identity, other_folder, parse_identity, refuse_other_code, without_code
 from leakscope.bank.manifest import (
     BANK_FILES,
     MANIFEST,
@@ -353,10 +353,8 @@ def _same_bank(folder: Path, identity: Identity, reuse: bool | None) -> Identity
     except (InputError, CorruptBankError):  # not there, or damaged
         reason = f"its models have no {IDENTITY} that says what they are"
     if reason:
-        raise BankMismatchError(
-            f"{folder} holds a different bank ({reason}); "
-            "choose another folder with --out, or remove this one"
-        )
+        remedy = other_folder(of_audit=reuse is not None)
+        raise BankMismatchError(f"{folder} holds a different bank ({reason}); {remedy}")
     if not identity.parts:  # the parts of a merged bank were trained elsewhere, by code that is theirs
         refuse_other_code(folder, stored, wanted, reuse)
     return identity if stored == wanted else parse_identity(stored, folder / IDENTITY)

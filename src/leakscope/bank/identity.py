@@ -151,6 +151,12 @@ def without_code(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "recipe": {name: value for name, value in recipe.items() if name != "code"}}
 
 
+def other_folder(of_audit: bool) -> str:
+    """What to do where a folder holds something else; an audit can start over in it."""
+    fresh = " (`leakscope audit --fresh` does, fresh=True in Python)" if of_audit else ""
+    return f"choose another folder with --out, or remove this one{fresh}"
+
+
 def refuse_other_code(
     folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any], reuse: bool | None
 ) -> None:
@@ -166,7 +172,7 @@ def refuse_other_code(
     changes, unknown = _code_changes(there, now), now.get("unknown") or []
     if reuse or not (changes or unknown):
         return
-    remedies = "choose another folder with --out, or remove this one"
+    remedies = other_folder(of_audit=False)
     if reuse is not None:
         remedies = (
             "add --reuse (reuse=True in Python) if the code trains the same models, --fresh (fresh=True) to "

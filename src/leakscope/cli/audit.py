@@ -128,11 +128,12 @@ def audit(
     settings = replace(settings, gate=limits, disclosure=Disclosure(redact, with_membership))
     file = config or predictions
     assert file is not None, "`configured` refuses anything else"
-    n_models = settings.models or (DEFAULT_MODELS if "models" in source.uses else 1)
+    trains = "models" in source.uses
+    n_models = settings.models or (DEFAULT_MODELS if trains else 1)
     out = out or Path("runs") / file.stem
     if not (quiet or as_json):
         _show_columns(source, settings.unit)
-    with training_progress(n_models, out, shown=not (quiet or as_json)) as progress:
+    with training_progress(n_models, out, shown=trains and not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json)

@@ -217,8 +217,8 @@ def _reading(
     parts += [f"members from {roles.member!r}"] if roles.member else []
     parts += [f"ids from {roles.id!r}"] if roles.id else ["records numbered by row"]
     parts += [f"groups from {listed([repr(name) for name in groups], _SHOWN)}"] if groups else []
-    shown = listed([repr(name) for name in unused], _SHOWN)
-    parts += [f"no groups from {shown}, of more than {_MOST_GROUPS} values"] if unused else []
+    shown, have = listed([repr(name) for name in unused], _SHOWN), "has" if len(unused) == 1 else "have"
+    parts += [f"no groups from {shown}, which {have} more than {_MOST_GROUPS} values"] if unused else []
     return "; ".join(parts)
 
 
