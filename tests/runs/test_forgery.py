@@ -126,15 +126,15 @@ def test_scripts_that_no_reader_sees_are_not_called_good(run: Path) -> None:
     forge_text(run / "report.html", lambda page: page.replace("</body>", "<script>other()</script></body>"))
     found = verify_run(run)
     assert found.problems == []
-    assert any("alone: previews.npz, the charts and scripts of report.html" in note for note in found.notes)
+    assert any("unchanged: previews.npz, the charts and scripts of report.html" in note for note in found.notes)
 
 
 def test_a_forged_picture_is_not_called_good(run: Path) -> None:
-    assert any("alone: previews.npz." in note for note in verify_run(run).notes)
+    assert any("unchanged: previews.npz." in note for note in verify_run(run).notes)
     (run / "figures" / "roc.png").write_bytes(b"another picture")
     seal(run)
     found = verify_run(run)
-    assert any("alone: figures, previews.npz." in note for note in found.notes)
+    assert any("unchanged: figures, previews.npz." in note for note in found.notes)
     assert "roc.png" not in " ".join(found.checked)
 
 
