@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -224,8 +225,22 @@ def test_how_errors_end(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(sys.modules["leakscope.audits.run"], "run_audit", fail)
+    monkeypatch.setattr(import_module("leakscope.audits.run"), "run_audit", fail)
     assert run_command("demo", "--out", tmp_path / "run") == (exit_code, "", printed)
+
+
+def test_an_interrupted_fresh_start_is_not_to_be_started_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module("leakscope.audits.run"), "run_audit", fail)
+    config = tmp_path / "digits.toml"
+    config.write_text('[data]\ndataset = "digits"\n')
+    done = run_command("audit", config, "--out", tmp_path / "run", "--fresh")
+    remedy = "run the same command again, without --fresh, to resume"
+    assert (done.exit_code, done.err) == (130, f"leakscope: interrupted; {remedy}\n")
 
 
 def test_a_bug_keeps_its_traceback_and_does_not_look_like_a_failed_gate(
@@ -234,7 +249,7 @@ def test_a_bug_keeps_its_traceback_and_does_not_look_like_a_failed_gate(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(sys.modules["leakscope.audits.run"], "run_audit", fail)
+    monkeypatch.setattr(import_module("leakscope.audits.run"), "run_audit", fail)
     done = run_command("demo", "--out", tmp_path / "run")
     assert done.exit_code == 3
     assert done.err.startswith("Traceback")

@@ -75,3 +75,4 @@ def test_what_cannot_be_shown_is_an_input_error(folder: Path, tmp_path: Path) ->
     (folder / "results.json").unlink()
     unfinished = run_command("report", folder)
     assert unfinished.exit_code == 2 and "results.json is missing" in unfinished.err
+    assert "run the command that made the folder to write it" in unfinished.err

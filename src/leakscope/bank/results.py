@@ -43,6 +43,8 @@ def read_results(folder: Path, results_type: type[T]) -> T:
         InputError: there are none, or another version of leakscope wrote them.
         CorruptBankError: the file does not hold results of this type.
     """
+    if not (folder / RESULTS).exists():
+        raise InputError(f"{folder / RESULTS} is missing; run the command that made the folder to write it")
     return parse_results(read_json(folder / RESULTS), results_type, folder / RESULTS)
 
 

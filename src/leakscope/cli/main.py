@@ -191,7 +191,8 @@ def main() -> None:
         sys.exit(ExitCode.RUN_FAILED)
     except SystemExit as end:
         if end.code == ExitCode.INTERRUPTED:  # how typer ends after Ctrl-C
-            print("leakscope: interrupted; run the same command again to resume", file=sys.stderr)
+            without = ", without --fresh," if "--fresh" in sys.argv else ""  # which would start over
+            print(f"leakscope: interrupted; run the same command again{without} to resume", file=sys.stderr)
         if end.code == ExitCode.GATE_FAILED and not isinstance(end.__context__, typer.Exit):
             # A user's function may end the process with 1, which is the code of a broken gate.
             print(
