@@ -38,6 +38,19 @@ class Margin(Attack):
         log_odds = signals.last("log_odds")[targets]
         scores[:] = np.sign(log_odds) * np.abs(log_odds) ** self.power
 '''
+READER = """
+from dataclasses import dataclass
+from leakscope import Attack
+
+
+@dataclass(frozen=True)
+class Reader(Attack):
+    name = "reader"
+    needs = ("loss",)
+
+    def score(self, block):
+        return block.of_targets("log_odds")
+"""
 CONFIG = """
 [data]
 dataset = "digits"
@@ -193,6 +206,16 @@ def test_what_is_no_attack_is_refused_with_the_remedy(
     (module / "strange_margin.py").write_text(code)
     (module / "theirs.toml").write_text(CONFIG.format(names='["strange_margin:Margin"]'))
     check_refused(module, (command, module / "theirs.toml"), *named)
+
+
+def test_a_signal_that_an_attack_reads_but_does_not_name_is_one_line(tmp_path: Path, module: Path) -> None:
+    (module / "strange_reader.py").write_text(READER)
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG.format(names='["strange_reader:Reader"]'))
+    sys.path.insert(0, str(module))
+    done = run_command("audit", config, "--out", tmp_path / "run")
+    said = "the attack reads the signal 'log_odds', but its `needs` has loss; add it there"
+    assert done.exit_code == 2 and f"leakscope: {said}\n" in done.err
 
 
 def test_two_attacks_with_one_name_are_refused(tmp_path: Path, module: Path) -> None:

@@ -126,7 +126,9 @@ def test_scripts_that_no_reader_sees_are_not_called_good(run: Path) -> None:
     forge_text(run / "report.html", lambda page: page.replace("</body>", "<script>other()</script></body>"))
     found = verify_run(run)
     assert found.problems == []
-    assert any("unchanged: previews.npz, the charts and scripts of report.html" in note for note in found.notes)
+    assert any(
+        "unchanged: previews.npz, the charts and scripts of report.html" in note for note in found.notes
+    )
 
 
 def test_a_forged_picture_is_not_called_good(run: Path) -> None:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import gather_records, over_blocks
+from leakscope.errors import InputError
 from leakscope.signals.registry import QUERY_LOG_ODDS
 from leakscope.types import Design, Signals
 
@@ -63,11 +64,19 @@ class Block:
 
     def signal(self, name: str) -> FloatArray:
         """A signal of every model at the last checkpoint; float64 (models, records[, classes])."""
-        return self.arrays[name][:, -1].astype(np.float64)
+        return self._stored(name)[:, -1].astype(np.float64)
 
     def of_targets(self, name: str) -> FloatArray:
         """A signal of the targets at the last checkpoint; float64 (targets, records[, classes])."""
-        return np.asarray(self.arrays[name][self.targets, -1], dtype=np.float64)
+        return np.asarray(self._stored(name)[self.targets, -1], dtype=np.float64)
+
+    def _stored(self, name: str) -> AnyArray:
+        if name not in self.arrays:
+            needed = ", ".join(self.arrays) or "no signal"
+            raise InputError(
+                f"the attack reads the signal {name!r}, but its `needs` has {needed}; add it there"
+            )
+        return self.arrays[name]
 
     def of_query(self, query: int) -> Block:
         """The block of a bank in which this was the only query about each record."""
