@@ -63,7 +63,7 @@ def test_a_given_model_is_the_only_target(config: Path) -> None:
     done = run_command("plan", config)
     assert done.err == ""
     text = " ".join(done.out.split())
-    assert text.startswith("8 reference models, each trained on 800 of 1,797 records, will take about")
+    assert text.startswith("8 reference models, trained on random parts of 1,797 records, will take about")
     assert "The target has 997 non-members: the smallest" in text
     assert "To resolve 0.01%, you need 10,000 non-members." in text
     assert "all targets" not in text and "random halves" not in text

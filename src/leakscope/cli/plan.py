@@ -137,10 +137,10 @@ def _cost_summary(planned: Plan) -> list[str]:
     seconds = cost.time.total
     trained = f"{population.models:,} models on random halves of {population.records:,} records"
     if not _has_several_targets(planned):
-        trained = (
-            f"{population.models - 1:,} reference models, each trained on {population.members:,} of "
-            f"{population.records:,} records,"
+        models = (
+            "1 reference model" if population.models == 2 else f"{population.models - 1:,} reference models"
         )
+        trained = f"{models}, trained on random parts of {population.records:,} records,"
     return [
         f"{trained} will take about {_duration(seconds.expected)} ({_range(seconds)}), "
         f"{_size(cost.memory.peak)} of memory and {_size(cost.disk.peak)} of disk."

@@ -268,7 +268,8 @@ def _why_not(fpr: float, scores: SetScores, half: int | None) -> str | None:
     n_members = int(pairs.is_member.sum())
     n_nonmembers = len(pairs.is_member) - n_members
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
-    return f"{reason} (those of the set, over all targets)" if reason else None
+    pooled = ", over all targets" if scores.several else ""
+    return f"{reason} (those of the set{pooled})" if reason else None
 
 
 class _PieceParts(NamedTuple):

@@ -71,8 +71,11 @@ def suggested_gate(results: AuditResults) -> SuggestedGate:
         ).outcome
         if outcome == "passed":
             break
-    verb = {"passed": "passes", "failed": "fails", "inconclusive": "can neither pass nor fail"}[outcome]
-    audited = f"The audited model {verb} these limits."
+    audited = {
+        "passed": "The audited model passes these limits.",
+        "failed": "The audited model fails these limits.",
+        "inconclusive": "This audit cannot decide whether the model is within these limits.",
+    }[outcome]
     reasons = map(results.config.noun.say, gate_reasons(gate, level))
     return SuggestedGate(gate, level, outcome, (*reasons, audited))
 

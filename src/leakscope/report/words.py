@@ -90,5 +90,5 @@ WORDS = (
 def words_in(text: str) -> Sequence[Word]:
     """The words that a text uses, in the order of the list."""
     return [
-        word for word in WORDS if re.search(rf"(?<![\w-])(?:{word.pattern})(?![\w-])", text, re.IGNORECASE)
+        word for word in WORDS if re.search(rf"(?<![\w/-])(?:{word.pattern})(?![\w-])", text, re.IGNORECASE)
     ]

@@ -14,6 +14,7 @@ import pytest
 
 from leakscope.adapter_recipe import AdapterRecipe, Lora
 from leakscope.audits.predictions import SavedPredictions
+from leakscope.audits.report.cells import sets_remarks
 from leakscope.audits.report.page import audit_picture, recipe_text
 from leakscope.audits.report.page_figures import groups_section
 from leakscope.audits.report.page_remedies import actions
@@ -171,6 +172,17 @@ def test_membership_of_a_given_model_is_revealed_only_on_request(tmp_path: Path)
     assert "other:score_loss" in requested and requested["outputs"].shape == (80, 9)
 
 
+def test_a_given_model_is_described_without_what_only_a_population_has(tmp_path: Path) -> None:
+    verdict = audit(SavedPredictions(given_model()), out=tmp_path)
+    page = " ".join(text(tmp_path).split())
+    bits = page.split('<section id="bits"')[1].split("</section>")[0]
+    assert "mutual information" in bits and '<th scope="col">epoch' not in bits and ">epoch<" not in bits
+    assert "most exposed records are chosen" not in page  # a set of so few records is left out
+    assert sets_remarks(verdict.results)[-1].startswith("Not measurable, most exposed 1%")
+    assert "`--with-membership" not in page and "option --with-membership" in page
+    assert "can neither pass nor fail" not in page
+
+
 def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
     audit(SavedPredictions(given_model(with_references=False)), out=tmp_path)
     page = text(tmp_path)
@@ -268,6 +280,8 @@ def test_the_page_says_what_was_audited_and_how_to_repeat_it(
 
 def test_a_recipe_as_text_whoever_trained() -> None:
     assert recipe_text({"saved": "logits"}) == "saved logits"
+    given = {"target": "76a5", "references": Recipe().description(), "evaluated_epochs": [1]}
+    assert recipe_text(given) == recipe_text(Recipe().description())
     assert recipe_text({"estimator": "sklearn.svm:SVC"}) == "sklearn.svm:SVC"
     adapters = AdapterRecipe(base="gpt2", lora=Lora(rank=4), epochs=2).description()
     assert recipe_text(adapters) == "LoRA of rank 4, adamw with learning rate 0.0002, 2 epochs, batch size 8"

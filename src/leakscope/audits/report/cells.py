@@ -49,11 +49,7 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     """
     headline, population = results.headline, results.population
     points = results.attacks[headline.attack].tpr_at_fpr
-    shown = [
-        (name, figures)
-        for name, figures in sets_of(results)
-        if figures.records >= fewest_records or figures.reason is not None
-    ]
+    shown = _shown_sets(results, fewest_records)
     fprs = _measured_fprs([*points, *(point for _, figures in shown for point in figures.tpr_at_fpr)])
     rates = (f"TPR at {percent(fpr)} FPR" for fpr in fprs)
     head = [results.config.noun.many, "number", "attack", "AUC", *rates]
@@ -65,6 +61,14 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     strongest = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
     caption = f"{strongest} {_BOTH_ENDS}"
     return Table(head, rows, results.config.noun.say(caption))
+
+
+def _shown_sets(results: AuditResults, fewest_records: int) -> list[tuple[str, SetFigures]]:
+    return [
+        (name, figures)
+        for name, figures in sets_of(results)
+        if figures.records >= fewest_records or figures.reason is not None
+    ]
 
 
 def sets_of(results: AuditResults) -> list[tuple[str, SetFigures]]:
@@ -94,10 +98,12 @@ def _rates(points: Mapping[float, TprFigure], fprs: Sequence[float]) -> list[str
     return [_with_interval(points[fpr], 100, 1, "%") if fpr in points else NOT_MEASURABLE for fpr in fprs]
 
 
-def sets_remarks(results: AuditResults) -> list[str]:
-    """How the sets were chosen, and why some cells have no number."""
-    sets = sets_of(results)
+def sets_remarks(results: AuditResults, fewest_records: int = 0) -> list[str]:
+    """How the sets of `sets_table` were chosen, and why some cells have no number."""
+    sets = _shown_sets(results, fewest_records)
     chosen = "The most exposed records are chosen for each target by the outputs of the other models."
+    if results.is_of_one_model:
+        chosen = "The most exposed records are chosen by the outputs of the reference models."
     say = results.config.noun.say
     unmeasured = [
         f"Not measurable, {name}: {say(own.reason)}." for name, own in sets if own.reason is not None
@@ -110,7 +116,18 @@ def sets_remarks(results: AuditResults) -> list[str]:
         for point in own.tpr_at_fpr
         if point.reason and point.fpr in measured  # what no record shows is among the `remarks`
     ]
-    return [*([say(chosen)] if sets[0][1].reason is None else []), *unmeasured, *rates]
+    has_most_exposed = any(own is results.headline.most_exposed and own.reason is None for _, own in sets)
+    return [*_of_choice(results), *([say(chosen)] if has_most_exposed else []), *unmeasured, *rates]
+
+
+def _of_choice(results: AuditResults) -> list[str]:
+    """Why the strongest attack has another AUC here than among all attacks, where it has."""
+    strongest, auc = results.headline.attack, results.headline.auc
+    if _with_interval(auc) == _with_interval(results.attacks[strongest].auc):
+        return []
+    why = "because the strongest attack is chosen on one half of the records and measured on the other half"
+    of_all = f"The AUC over all records differs slightly from that of {strongest} in the table of attacks"
+    return [results.config.noun.say(f"{of_all}, {why}.")]
 
 
 def interval_table(results: AuditResults) -> list[Table]:

@@ -139,7 +139,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Members", f"{about}{population.members:,}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),
-        ("Outputs" if is_saved else "Recipe", recipe_text(population.recipe)),
+        (_recipe_name(population.recipe), recipe_text(population.recipe)),
         ("Privacy", "" if population.privacy is None else _privacy_text(population.privacy)),
         ("Attacks", ", ".join(results.attacks)),
         ("Seed", "" if is_saved else seeds_text(population)),
@@ -176,10 +176,18 @@ def finished(bank: Bank) -> str:
     return str(bank.manifest.created).replace("T", " ").replace("+00:00", " UTC")
 
 
+def _recipe_name(recipe: Mapping[str, Any]) -> str:
+    if "saved" in recipe:
+        return "Outputs"
+    return "Recipe of references" if "references" in recipe else "Recipe"
+
+
 def recipe_text(recipe: Mapping[str, Any]) -> str:
     """The settings a person looks for first."""
     if "saved" in recipe:
         return f"saved {recipe['saved']}"
+    if "references" in recipe:  # how a given model was trained is unknown
+        return recipe_text(recipe["references"])
     if "lora" in recipe:
         what = "all weights of the base" if recipe["full"] else f"LoRA of rank {recipe['lora']['rank']}"
     elif "net" not in recipe:

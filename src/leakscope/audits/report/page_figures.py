@@ -59,7 +59,8 @@ def sets_section(results: AuditResults, fewest_records: int) -> Section:
         "are computed within each set: its own non-members set the threshold, and all targets are pooled."
     )
     table, say = sets_table(results, fewest_records), results.config.noun.say
-    return Section("sets", say("Exposure by record set"), [table, *sets_remarks(results)], say(note))
+    remarks_on_sets = sets_remarks(results, fewest_records)
+    return Section("sets", say("Exposure by record set"), [table, *remarks_on_sets], say(note))
 
 
 def roc_section(results: AuditResults, bands: Mapping[str, RocBand], is_secret: bool) -> Section:
@@ -248,6 +249,8 @@ def bits_section(results: AuditResults) -> Section:
         for at in leakage.checkpoints
     ]
     head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
+    if results.is_of_one_model:  # its epochs are unknown
+        head, rows = head[1:], [row[1:] for row in rows]
     few = leakage.checkpoints[-1].most_exposed.reason
     numbers: Body = [Table(head, rows), *([f"Most exposed 1%: {few}."] if few else [])]
     one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
@@ -293,7 +296,8 @@ def scores_section(results: AuditResults, attacked: Attacked, is_secret: bool) -
     """How the scores of members and non-members are distributed; left out where members are secret."""
     if is_secret:
         absent = (
-            "Left out: a bar of one record would reveal its membership. `--with-membership` includes them."
+            "Left out: a bar of one record would reveal its membership. The option --with-membership "
+            "includes them."
         )
         return Section("scores", "Scores", [Absent(results.config.noun.say(absent))])
     strongest, scores = results.strongest_attack, attacked.scores

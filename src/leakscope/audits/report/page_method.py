@@ -237,5 +237,5 @@ def _single_records(results: AuditResults, disclosure: Disclosure) -> str:
     return (
         "This file does not say which records the model was trained on, and nothing it says about a record "
         "depends on that: outputs and bits of records are those of the reference models alone. "
-        "`--with-membership` includes membership and scores."
+        "The option --with-membership includes membership and scores."
     )

@@ -211,7 +211,7 @@ def _add_figures(rows: RecordRows, figures: Mapping[str, AnyArray], is_secret: b
     elif "is_member" in figures:
         rows.absent.append(
             "Membership in this model's training set and the scores of single records are left out; "
-            "`leakscope report --with-membership` includes both."
+            "The option --with-membership of leakscope report includes both."
         )
 
 

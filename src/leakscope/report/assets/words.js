@@ -8,7 +8,7 @@
   const APART = "a, button, code, pre, script, label, .plot, dialog, h1, h2, h3, #words, #records-table, .badge, .lead, .levels strong";
   const words = [...document.querySelectorAll("#words dt")].map((dt) => ({
     id: dt.parentElement.id,
-    pattern: new RegExp(`(?<![\\w-])(?:${dt.dataset.pattern})(?![\\w-])`, "i"),
+    pattern: new RegExp(`(?<![\\w/-])(?:${dt.dataset.pattern})(?![\\w-])`, "i"),
     meaning: dt.nextElementSibling.textContent,
   }));
   if (!words.length) return;
