@@ -185,6 +185,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "a date for a seed": (DIGITS + "[population]\nseed = 2020-01-01", ("population.seed",)),
     "text for a section": ("data = 'digits'", ("data='digits': should be a table, written [data]",)),
     "a list of sections": ("[[data]]\ndataset = 'digits'", ("data=", "should be a table, written [data]")),
+    "a number of thousands of digits": (DIGITS + f"[population]\nmodels = {'9' * 5000}", ("is not TOML",)),
     "a section twice": (DIGITS + "[data]\nfile = 'x'", ("is not TOML",)),
     "yes for true": ("[data]\nfile = 'a.csv'\nstandardise = 'yes'", ("data.standardise='yes'",)),
     "Ray, misspelled": (DIGITS + "[population]\nengine = 'Ray'", ("engine='Ray'", "'local' or 'ray'")),
@@ -203,6 +204,7 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
         DIGITS + "[target]\nweights = 'nobody.pt'\nmembers = 'members.csv'",
         ("members", "cannot be read"),
     ),
+    "a path that no file system takes": (f"[data]\nfile = '{'x' * 5000}'", ("longer than a path may be",)),
     "a folder that is not there": ("[data]\nfile = 'nowhere/'", ("nowhere", "does not exist")),
     "a net that is not there": (
         DIGITS + "[model]\nnet = 'nowhere:build'",

@@ -125,6 +125,16 @@ def test_a_small_change_of_a_number_is_named_and_rounding_is_not(study: Path) ->
     assert verify_run(study).problems == [f"{path}: does not match its checksum"]
 
 
+@pytest.mark.parametrize("at", [("split", "training"), ("split", "validation"), ("public", "records")])
+def test_a_changed_number_of_public_records_is_named(
+    made: dict[str, Path], tmp_path: Path, at: Path_
+) -> None:
+    run = Path(shutil.copytree(made["attack"], tmp_path / "run"))
+    path = run / "results.json"
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), at, by=1)))
+    assert any("from the signals" in problem for problem in verify_run(run).problems)
+
+
 def test_missing_and_added_fields_are_named(study: Path) -> None:
     path = study / "results.json"
     results = json.loads(path.read_text())

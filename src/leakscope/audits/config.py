@@ -170,7 +170,7 @@ def parse_config(text: str, path: Path) -> AuditConfig:
     """The config that a text holds, as if it were the file at `path`."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # also a number of more digits than Python reads
         remedy = "" if path.suffix.lower() == ".toml" else "; give the path of a TOML file"
         raise InputError(f"{path} is not TOML: {error}{remedy}{_for_records(path)}") from error
     except RecursionError as error:

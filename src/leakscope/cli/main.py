@@ -41,6 +41,7 @@ from leakscope.errors import (
 )
 
 _EXIT_CODES = "\n\n".join(["Exit codes:", *(f"{code.value:3}  {code.meaning}" for code in ExitCode)])
+_SHOWN_OF_PATH = 60
 _LEAST_ADDRESS_SPACE = 2_000_000_000
 _SIGNS_OF_NO_MEMORY = (
     "failed to map segment",
@@ -182,6 +183,10 @@ def main() -> None:
         print(f"leakscope: {missing_extra(error.name)}", file=sys.stderr)
         sys.exit(ExitCode.INPUT_WRONG)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            path = f"{printable(str(error.filename))[:_SHOWN_OF_PATH]}..."
+            print(f"leakscope: {path} is longer than a path may be", file=sys.stderr)
+            sys.exit(ExitCode.INPUT_WRONG)
         if _is_out_of_memory(error):
             remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
             print(f"leakscope: not enough memory ({printable(first_line(error))}); {remedy}", file=sys.stderr)

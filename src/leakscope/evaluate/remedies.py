@@ -288,6 +288,6 @@ def _table(results: AuditResults, name: str) -> dict[str, Any]:
     """A table of the config file of the audit; empty where there is none."""
     try:
         table = tomllib.loads(results.config.source.toml or "").get(name, {})
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
     return dict(table) if isinstance(table, dict) else {}

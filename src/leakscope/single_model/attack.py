@@ -190,7 +190,9 @@ def fitted_to(
 
 def recompute(folder: Path, config: AttackConfig) -> AttackResults:
     """The results again, from the scores on disk; what `leakscope verify` compares."""
-    return replace(recomputed_findings(folder, read_results(folder, AttackResults)), config=config)
+    findings = recomputed_findings(folder, read_results(folder, AttackResults))
+    n_public = findings.split.training + findings.split.validation
+    return replace(findings, config=config, public=replace(findings.public, records=n_public))
 
 
 def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) -> None:
@@ -205,13 +207,18 @@ def write_reports(folder: Path, results: AttackResults, disclosure: Disclosure) 
 
 
 def recomputed_findings(folder: Path, stored: Findings) -> Findings:
-    """Stored findings with every figure computed again; sizes and settings stay as they were stored."""
+    """Stored findings with every figure computed again; settings stay as they were stored.
+
+    Of the public records, only those of the validation are in the folder.
+    """
+    n_validation = len(stored_array(folder / VALIDATION / IS_MEMBER))
     judged = {
         name: attacker_results(folder, name, one.settings, one.stopped_early)
         for name, one in stored.attackers.items()
     }
     return replace(
         stored,
+        split=replace(stored.split, validation=n_validation),
         attackers=judged,
         chosen=best_of(judged),
         submission_sha256=_submission_digests(folder, judged),
