@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from leakscope.cli.tables import FittedTable
 from leakscope.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from leakscope.privacy.claim import Claim
 
@@ -158,33 +158,22 @@ def print_lines(screen: Console, lines: Iterable[str], style: str | None = None)
         screen.print(line, style=style, soft_wrap=True)
 
 
-def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+def text_table(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> FittedTable:
     """A table for the terminal; the first column is left-aligned, the others are right-aligned."""
-    from rich.table import Column, Table
-
-    columns = [
-        Column(printable(heading), justify="right" if index else "left", overflow="fold")
-        for index, heading in enumerate(head)
-    ]
-    table = Table(*columns, title=printable(title), title_justify="left")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    return table
+    return FittedTable(_printable(head), [_printable(row) for row in rows], title=printable(title))
 
 
 def print_list(head: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> None:
     """A table without lines on a terminal, else columns separated by tabs."""
-    from rich.table import Column, Table
-
-    screen = console()
+    screen, cells = console(), [_printable(row) for row in rows]
     if not screen.is_terminal:
-        print("\n".join("\t".join(map(printable, line)) for line in (head, *rows)))
+        print("\n".join(map("\t".join, (head, *cells))))
         return
-    columns = [Column(heading, overflow="fold") for heading in head]
-    table = Table(*columns, box=None, caption=caption, caption_justify="left")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    screen.print(table)
+    screen.print(FittedTable(head, cells, caption=caption, justify="left", has_lines=False))
+
+
+def _printable(cells: Iterable[str]) -> list[str]:
+    return list(map(printable, cells))
 
 
 @contextmanager
