@@ -1,0 +1,39 @@
+"""A table wider than the screen scrolls; its words stay whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leakscope.report import page as report_page
+from leakscope.report.blocks import Table
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NUMBERS = ["-0.069 (-0.106 to -0.032)"] * 8
+VERDICT = "no difference detected, worse than early_stopping"
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_a_column_of_text_is_not_squeezed_to_a_letter(
+    width: int, tmp_path: Path, open_page: Callable[..., Page]
+) -> None:
+    table = Table(["defence", *(f"change {k}" for k in range(8)), "in short"], [["mixup", *NUMBERS, VERDICT]])
+    section = report_page.Section("trade", "Trade", [table])
+    (tmp_path / "report.html").write_text(report_page.Page("t", ["lead"], [], [section], []).render())
+    page = open_page(tmp_path / "report.html", width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    squeezed, whole = page.evaluate(
+        """() => {
+            const cell = document.querySelector("#trade td:last-child");
+            const left = cell.getBoundingClientRect().width;
+            cell.textContent = "early_stopping";
+            cell.style.whiteSpace = "nowrap";
+            return [left, cell.getBoundingClientRect().width];
+        }"""
+    )
+    assert squeezed >= whole - 1
