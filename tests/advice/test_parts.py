@@ -161,14 +161,26 @@ def test_what_a_regression_loses_is_told_in_r_squared() -> None:
     assert "accepted loss of 0.02 of R². mixup leaks less, and costs 0.050." in too_dear
     table = trade_table(results_about("R²", None, affordable=True))
     assert "R²" in table.head and "change of R²" in table.head
-    assert table.rows[0][-3] == "0.900" and table.rows[1][-2] == "-0.050"
+    assert table.rows[0][table.head.index("R²")] == "0.900"
+    assert table.rows[1][table.head.index("change of R²")] == "-0.050"
     assert "ccuracy" not in f"{said}{too_dear}{table.head}{table.caption}"
 
 
 def test_what_a_classifier_loses_is_told_in_points() -> None:
     said = " ".join(summary(results_about("accuracy", None, affordable=True)))
     assert "changes by -5.0 points, from 90.0% to 85.0%; you accept a loss of 2 points of accuracy." in said
-    assert trade_table(results_about("accuracy", None, affordable=True)).rows[1][-2] == "-5.0"
+    table = trade_table(results_about("accuracy", None, affordable=True))
+    assert table.rows[1][table.head.index("change of accuracy")] == "-5.0"
+
+
+def test_the_conclusion_stands_beside_the_defence_and_empty_columns_are_left_out() -> None:
+    results = results_about("accuracy", None, affordable=True)
+    table = trade_table(results)
+    assert table.head[:2] == ["defence", "in short"] and table.rows[1][1] == "recommended"
+    measured = any(one.population.most_exposed.value is not None for one in results.tried)
+    assert ("AUC, most exposed 1%" in table.head) == measured
+    assert {len(row) for row in table.rows} == {len(table.head)}
+    assert "undefined" not in str(table.rows)
 
 
 def test_members_that_are_people_are_called_people() -> None:

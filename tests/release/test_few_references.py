@@ -24,7 +24,12 @@ def rows(text: str) -> list[list[str]]:
 def test_the_table_is_that_of_the_scoreboard() -> None:
     board = (DOCS / "scoreboard.md").read_text().split("## What each number of reference models buys")[1]
     measured = {(row[0], row[1]): (row[3], row[5]) for row in rows(board.split("\n## ")[0])[2:]}
-    page = (DOCS / "few_references.md").read_text().split("## What each number of references gains")[1].split("\n## ")[0]
+    page = (
+        (DOCS / "few_references.md")
+        .read_text()
+        .split("## What each number of references gains")[1]
+        .split("\n## ")[0]
+    )
     table = rows(page)[2:]
     assert [row[0] for row in table] == ["0", "1", "2", "4", "8", "19, 63, 43"]
     for numbers, *cells in table:

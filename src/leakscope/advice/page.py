@@ -10,7 +10,7 @@ from leakscope.advice.sentences import headline, limitations
 from leakscope.advice.tables import in_short, trade_table
 from leakscope.evaluate.utility import utility_named
 from leakscope.report.blocks import Block, Body, Bullets, Code, Definitions, Heading, Table
-from leakscope.report.charts import Chart, axis, colour, error_bars, label
+from leakscope.report.charts import Chart, axis, colour, error_bars, label, symbol
 from leakscope.report.page import Badge, Page, Section
 
 _RULE = (
@@ -47,7 +47,7 @@ def _facts(results: AdviceResults) -> list[tuple[str, str]]:
         ("Models", f"{config.models} per defence, each trained on a random half of the {config.noun.many}"),
         ("Attacks", ", ".join(config.attacks)),
         ("Accepted loss", utility_named(config.utility).loss(config.accepted_loss)),
-        ("Time", f"{config.minutes:g} minutes"),
+        ("Time", "1 minute" if config.minutes == 1 else f"{config.minutes:g} minutes"),
         ("Seed", str(config.seed)),
         ("Records sha256", config.records_sha256[:16]),
     ]
@@ -65,12 +65,15 @@ def _chart(results: AdviceResults, table: Table) -> Chart:
     utility = results.config.utility
     traces = [_point(one, index) for index, one in enumerate(results.tried)]
     layout = {
-        "xaxis": axis(f"change of {utility} on non-members (right is better)"),
+        "xaxis": axis(f"change of {utility} (right is better)"),
         "yaxis": axis("change of AUC (lower is better)"),
         "showlegend": True,
         "hovermode": "closest",
     }
-    alt = f"One point per defence: change of {utility} and of the AUC, with 95% intervals that hold together."
+    alt = (
+        f"One point per defence: change of {utility} on non-members and of the AUC, with 95% intervals that "
+        "hold together."
+    )
     return Chart("trade-chart", {"data": traces, "layout": layout}, alt, table, 440, png="trade")
 
 
@@ -82,7 +85,7 @@ def _point(one: Tried, index: int) -> dict[str, object]:
         "name": label(one.defence),
         "x": [x.difference],
         "y": [y.difference],
-        "marker": {"color": colour(index), "size": 11},
+        "marker": {"color": colour(index), "size": 11, "symbol": symbol(index)},
         "error_x": error_bars([x.difference], [x.low], [x.high], colour(index)),
         "error_y": error_bars([y.difference], [y.low], [y.high], colour(index)),
     }

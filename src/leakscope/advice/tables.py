@@ -11,17 +11,17 @@ from leakscope.stats.estimate import Estimate
 
 def trade_table(results: AdviceResults) -> Table:
     """One row per defence, best first; the models without one on top."""
-    fpr = results.config.fpr
+    fpr, utility, plain = results.config.fpr, utility_named(results.config.utility), results.baseline
+    has_sets = any(
+        one.most_exposed.value is not None for one in (plain, *(t.population for t in results.tried))
+    )
     tpr = [f"change of TPR at {100 * fpr:g}% FPR"] if fpr else []
-    utility = utility_named(results.config.utility)
+    sets = ["AUC, most exposed 1%"] if has_sets else []
     name = utility.name
-    head = ["defence", "rating", "AUC", "change of AUC", *tpr, "AUC, most exposed 1%", name,
-            f"change of {name}", "in short"]  # fmt: skip
-    plain = results.baseline
-    empty = [""] * len(tpr)
-    level = utility.level(plain.utility.value)
-    first = ["none", plain.rating, _number(plain.auc), "", *empty, _number(plain.most_exposed), level, "", ""]
-    rows = [first, *(_row(one, results, bool(tpr)) for one in results.tried)]
+    head = ["defence", "in short", "rating", "AUC", "change of AUC", *tpr, *sets, name, f"change of {name}"]
+    first = ["none", "", plain.rating, _number(plain.auc), "", *[""] * len(tpr)]
+    first += [*([_number(plain.most_exposed)] if has_sets else []), utility.level(plain.utility.value), ""]
+    rows = [first, *(_row(one, results, bool(tpr), has_sets) for one in results.tried)]
     caption = (
         f"{results.config.models} models per defence, paired with those without one. Intervals of changes "
         f"hold for all defences together (95%). {capitalized(name)} is on non-members; changes of "
@@ -38,24 +38,24 @@ def in_short(one: Tried, results: AdviceResults) -> str:
     return ", ".join([*words, *([f"worse than {one.dominated_by}"] if one.dominated_by else [])])
 
 
-def _row(one: Tried, results: AdviceResults, has_tpr: bool) -> list[str]:
+def _row(one: Tried, results: AdviceResults, has_tpr: bool, has_sets: bool) -> list[str]:
     own, utility, change = one.population, utility_named(results.config.utility), one.utility
     tpr = [_points(one.tpr)] if has_tpr else []
     return [
         one.defence,
+        in_short(one, results),
         own.rating,
         _number(own.auc),
         _change(one.auc),
         *tpr,
-        _number(own.most_exposed),
+        *([_number(own.most_exposed)] if has_sets else []),
         utility.level(own.utility.value),
         utility.change(change.difference, change.low, change.high),
-        in_short(one, results),
     ]
 
 
 def _number(estimate: Estimate) -> str:
-    return "undefined" if estimate.value is None else f"{estimate.value:.3f}"
+    return "not measurable" if estimate.value is None else f"{estimate.value:.3f}"
 
 
 def _change(figure: DifferenceFigure) -> str:

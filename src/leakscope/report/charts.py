@@ -26,6 +26,7 @@ from leakscope.report.templates import template
 PlotlyFigure = dict[str, Any]
 """`data` and `layout`, a trace, or an axis, as plotly reads them."""
 N_COLOURS = 7
+_SYMBOLS = ("circle", "diamond", "circle-open")
 _LONGEST_LABEL = 60
 _DIGITS = 4
 
@@ -161,6 +162,11 @@ def error_bars(
 def colour(index: int, band: bool = False) -> str:
     """A color of the palette as a CSS variable; `band`: its faint variant for areas."""
     return f"var(--c{index % N_COLOURS}{'-band' if band else ''})"
+
+
+def symbol(index: int) -> str:
+    """The marker of a series, which tells those of one color apart."""
+    return _SYMBOLS[index // N_COLOURS % len(_SYMBOLS)]
 
 
 def label(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from leakscope.evaluate.results import Figure
 from leakscope.evaluate.utility import Utility, capitalized, utility_named
 from leakscope.report.blocks import Body, Bullets, Code, Definitions, Heading, Raw, body_html
-from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label
+from leakscope.report.charts import Chart, Grid, PlotlyFigure, axis, colour, error_bars, label, symbol
 from leakscope.report.page import Page, Section
 from leakscope.report.study_page import NO_COMMAND, Command, conventions, folder_facts, options, reproduce
 from leakscope.report.templates import template
@@ -15,7 +15,6 @@ from leakscope.studies.defences import sentences
 from leakscope.studies.defences.config import NONE, DefencesConfig, chosen_defences, preset_named
 from leakscope.studies.defences.results import DefencesResults, SettingResults
 
-_SYMBOLS = ("circle", "diamond", "circle-open")
 _CONVENTIONS = (
     "All settings share records, canaries, the members of each model, and seeds. Reference models have the "
     "same defence as their target, so every attack adapts to it.",
@@ -141,7 +140,7 @@ def _trace(results: DefencesResults, defence: str, name: str, hue: int) -> Plotl
         "error_x": error_bars(*_ends(utility), shade),
         "error_y": error_bars(*_ends(auc), shade),
         "line": {"color": shade, "width": 1, "dash": "dot"},
-        "marker": {"color": shade, "size": 9, "symbol": _SYMBOLS[(hue - 1) // 7 % 3 if hue else 1]},
+        "marker": {"color": shade, "size": 9, "symbol": symbol(hue - 1) if hue else "diamond"},
         "customdata": [at for at, _ in own],
         "text": [label(s.label) for _, s in own],
         "hovertemplate": f"%{{text}}<br>{shown}, AUC %{{y:.3f}}<extra></extra>",
