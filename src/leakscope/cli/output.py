@@ -52,7 +52,7 @@ Unit = Annotated[
 ]
 Attacks = Annotated[
     str | None,
-    typer.Option(help="Attacks, separated by commas: eb_lira,rmia,lira(online=false),my_module:MyAttack."),
+    typer.Option(help="Attacks, separated by commas: eb_lira, lira(online=false), my_module:MyAttack, ..."),
 ]
 FprBudgets = Annotated[
     str | None, typer.Option("--fpr", help="False positive rates to report at, separated by commas.")
@@ -66,7 +66,8 @@ ClaimText = Annotated[
     ),
 ]
 DataDir = Annotated[
-    Path | None, typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, else ~/.local/share/leakscope).")
+    Path | None,
+    typer.Option(help="Data folder (default: $LEAKSCOPE_DATA, else leakscope in ~/.local/share)."),
 ]
 
 _SECONDS_BETWEEN_LINES = 5.0

@@ -65,7 +65,7 @@ def scaling(
     dataset: Annotated[
         str,
         typer.Option(
-            help="gaussian (as published), another one (leakscope data list), or package.module:function; "
+            help="gaussian (as published), another one (leakscope data list), or module:function; "
             "targets then use a random half of it, shadow models the other."
         ),
     ] = "gaussian",
@@ -73,7 +73,7 @@ def scaling(
         str,
         typer.Option(
             help="Classifier of the shadow-model attack: logistic (as published), forest, mlp, or "
-            "package.module:factory of any scikit-learn classifier."
+            "module:factory of any scikit-learn classifier."
         ),
     ] = "logistic",
     n_initializations: Annotated[
