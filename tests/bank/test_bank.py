@@ -104,7 +104,7 @@ def test_the_manifest_is_written_last(
             bank.finish()
     assert replaced == [f"{name}.npy" for name in SIGNALS[:n_written]]
     assert not bank.is_complete
-    with pytest.raises(InputError, match="unfinished bank; run the same command again"):
+    with pytest.raises(InputError, match="unfinished bank; run the command that made it again"):
         Bank.open(tmp_path / "failed")
     assert complete(tmp_path / "failed") == []  # all blocks are kept until the manifest is there
     complete(tmp_path / "undisturbed")

@@ -131,7 +131,7 @@ def test_verify_of_a_damaged_run_is_one_line_and_exit_code_3(tmp_path: Path) -> 
     assert (found.exit_code, found.out) == (3, "")
     (line,) = found.err.splitlines()
     assert f"{out}/results.json: results[1].mean_train_acc is" in line
-    assert "run the same command again" in line
+    assert "run the command that made it again" in line
     as_json = run_command("verify", out, "--json")
     assert as_json.exit_code == 3
     assert len(json.loads(as_json.out)["problems"]) == 1

@@ -206,7 +206,7 @@ def test_a_changed_request_is_named(study: Path) -> None:
 
 def test_an_unfinished_run_is_refused_with_the_remedy(good: Path) -> None:
     next(good.rglob("manifest.json")).unlink()
-    with pytest.raises(InputError, match="unfinished bank; run the same command again"):
+    with pytest.raises(InputError, match="unfinished bank; run the command that made it again"):
         verify_run(good)
 
 

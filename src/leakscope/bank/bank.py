@@ -75,7 +75,9 @@ class Bank:
             raise InputError(f"{folder} holds no bank (no {IDENTITY}); name a run folder")
         bank = cls(folder)
         if not bank.is_complete:
-            raise InputError(f"{folder} holds an unfinished bank; run the same command again to finish it")
+            raise InputError(
+                f"{folder} holds an unfinished bank; run the command that made it again to finish it"
+            )
         return bank
 
     @classmethod

@@ -83,7 +83,7 @@ def verify(
         found = {"problems": problems, "undecided": list(undecided), "notes": list(notes)}
         print_json({"run": str(run), "checked": checked, **found})
     if problems:
-        remedy = "run the same command again: it repairs damaged blocks and writes the results again"
+        remedy = "run the command that made it again, which repairs damaged blocks and writes the results"
         raise CorruptBankError(f"{run}: {'; '.join(problems)} ({remedy})")
     if undecided:
         why, *differing = undecided
