@@ -121,13 +121,16 @@ def _peak_entry(find: PublishedRun, published: float, step: float) -> Rule:
 
     def rule(claim: Claim, evidence: Evidence) -> Settled:
         own = find(evidence)
-        of_all, outside = own.interval(lambda f: f.peak_entry_of_all), own.interval(lambda f: f.peak_entry)
-        outcome = _of_readings([level_outcome(reading, published, step) for reading in (outside, of_all)])
+        readings = {
+            "of all records": own.interval(lambda f: f.peak_entry_of_all),
+            "of those outside": own.interval(lambda f: f.peak_entry),
+        }
+        outcome = _of_readings([level_outcome(one, published, step) for one in readings.values()])
         if outcome is Outcome.SAME_DIRECTION:
             outcome = Outcome.NOT_REPRODUCED
-        ours = f"of all records {of_all.text(100, '%', 1)}; of those outside {outside.text(100, '%', 1)}"
-        why = _beside_floor(outside)
-        if published < outside.floor:
+        ours = "; ".join(f"{name} {one.text(100, '%', 1)}" for name, one in readings.items())
+        why = "; ".join(f"{name}, {words}" for name, one in readings.items() if (words := _beside_floor(one)))
+        if all(published < one.floor for one in readings.values()):
             why = f"the published value is below what chance gives with {own.run.population.models} models"
         return Settled(claim, outcome, ours, own.protocol, why)
 
@@ -211,18 +214,27 @@ def _entropy_factor(claim: Claim, _evidence: Evidence) -> Settled:
 
 
 def _mnist_low(claim: Claim, evidence: Evidence) -> Settled:
-    """On MNIST no more records are in the corner than by chance, or at most half as many as on CIFAR-10."""
+    """On MNIST no more records are in the corner than by chance, or at most half as many as on CIFAR-10.
+
+    Entries are low in the same sense.
+    """
     own = MNIST(evidence)
-    share = own.interval(lambda figures: figures.vulnerable.last)
     advantage = own.interval(lambda figures: figures.advantage.last)
-    outcome = Outcome.REPRODUCED if share.is_noise else Outcome.NOT_REPRODUCED
-    beside = ""
-    if not share.is_noise:
-        other = at_published_scale(BASELINE, evidence).interval(lambda figures: figures.vulnerable.last)
-        beside = f"; on CIFAR-10 {other.text(100, '%', 1)}"
-        outcome = Outcome.SAME_DIRECTION if share.high < other.low / 2 else outcome
-    ours = f"in the corner {share.text(100, '%', 1)}; mean advantage {advantage.text()}{beside}"
-    return Settled(claim, outcome, ours, own.protocol)
+    share, entry = own.interval(attrgetter("vulnerable.last")), own.interval(attrgetter("peak_entry"))
+    is_low, parts = [], []
+    for name, one, figure in (
+        ("in the corner", share, "vulnerable.last"),
+        ("peak entry of those outside", entry, "peak_entry"),
+    ):
+        beside, low = "", one.is_noise
+        if not low:
+            other = at_published_scale(BASELINE, evidence).interval(attrgetter(figure))
+            beside, low = f" (on CIFAR-10 {other.text(100, '%', 1)})", one.high < other.low / 2
+        is_low.append(low)
+        parts.append(f"{name} {one.text(100, '%', 1)}{beside}")
+    outcome = Outcome.REPRODUCED if share.is_noise else Outcome.SAME_DIRECTION
+    ours = f"{'; '.join(parts)}; mean advantage {advantage.text()}"
+    return Settled(claim, outcome if all(is_low) else Outcome.NOT_REPRODUCED, ours, own.protocol)
 
 
 def _sam_not_slower(claim: Claim, evidence: Evidence) -> Settled:
