@@ -92,8 +92,22 @@ def test_every_cell_of_the_table_agrees_and_a_changed_one_does_not(published: Sc
 
 def test_what_other_initial_weights_reverse_is_called_noise(published: ScalingResults) -> None:
     settled = by_key(scaling.settle([published]))
-    for key in ("gap_ahead", "auc_rises", "not_monotone"):
+    for key in ("gap_ahead", "auc_rises", "not_monotone", "auc_vs_log_params", "auc_vs_overfit_gap"):
         assert settled[key].outcome is Outcome.NOISE, key
+    assert settled["gap_vs_log_params"].outcome is Outcome.REPRODUCED
+
+
+def test_a_success_on_one_dataset_that_others_do_not_give_is_called_noise(
+    published: ScalingResults, decisive: ScalingResults
+) -> None:
+    """The five AUCs above 0.5 share one dataset, so they are one draw and not five."""
+    alone = by_key(scaling.settle([published]))["auc_modest"]
+    entry = by_key(scaling.settle([published, decisive]))["auc_modest"]
+    assert alone.outcome is Outcome.REPRODUCED and "on the published data alone" in alone.why
+    assert entry.outcome is Outcome.NOISE and "0.497 (0.491 to 0.503)" in entry.why
+    succeeds = {**decisive.gap_or_size, "shokri": decisive.gap_or_size["lira"]}
+    other = by_key(scaling.settle([published, replace(decisive, gap_or_size=succeeds)]))["auc_modest"]
+    assert other.outcome is Outcome.REPRODUCED
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,11 @@ def settle(results: Sequence[ScalingResults]) -> list[Settled]:
     settled["runtime"] = _runtime()
     trainings = Trainings.of(evidence.published)
     if trainings is not None:
-        for entry in (*_cells(trainings), *_correlations(trainings), *statements(trainings, _BY_KEY)):
+        for entry in (
+            *_cells(trainings),
+            *_correlations(trainings),
+            *statements(trainings, evidence.decisive, _BY_KEY),
+        ):
             settled[entry.claim.key] = entry
     for entry in settle_further(evidence, trainings, _BY_KEY):
         settled[entry.claim.key] = entry
@@ -99,6 +103,8 @@ def _correlations(trainings: Trainings) -> Iterator[Settled]:
         in_range = spread is not None and spread.low <= theirs.r <= spread.high
         why = f"rounding and one record allow {low:.3f} to {high:.3f} with its seeds"
         outcome = Outcome.REPRODUCED if by_seeds or in_range else Outcome.SAME_DIRECTION
+        if outcome is Outcome.REPRODUCED and spread is not None and spread.low <= 0 <= spread.high:
+            outcome = Outcome.NOISE
         ours = both_text(f"r = {exact.r:.3f}, p = {exact.p:.3f}", spread, trainings.spread.n)
         yield Settled(_BY_KEY[key], outcome, ours, five_widths_protocol(trainings.spread.n), why)
 

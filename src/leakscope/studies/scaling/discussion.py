@@ -20,10 +20,12 @@ _RULES = (
     "A cell of the published table is reproduced if the publication's own seeds give it within its rounding "
     "and one record of one repeat, or if it lies in the 95% range over initializations.",
     "A published correlation is reproduced if moving each width's mean by that tolerance can give it, or if "
-    "it lies in the 95% range over initializations.",
+    "it lies in the 95% range over initializations. Where that range contains 0, it is reproduced, but "
+    "noise.",
     "A statement about the five widths is reproduced if it holds with the publication's seeds and in at "
     "least 97.5% of the initializations (that something is not significant: in at least half of them). If it "
-    "holds with the publication's seeds but less often than that, it is reproduced, but noise.",
+    "holds with the publication's seeds but less often than that, it is reproduced, but noise. "
+    "So is a success of the attack that other data do not give: all widths share one dataset.",
     "Other data: rises and gaps differ if their 95% intervals do not overlap. Larger datasets: reproduced if "
     "the gap is smaller at every common width and a wider model reaches the gap of few records; the same "
     "direction if it is smaller at some widths and larger at none.",

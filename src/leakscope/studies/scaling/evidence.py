@@ -5,10 +5,11 @@ The rules:
 - A cell of the published table is reproduced if the publication's own seeds give it within its rounding and
   one record (of one repeat), or if it lies in the 95% range over initializations.
 - A published correlation is reproduced if moving each width's mean by that tolerance can give it, or if it
-  lies in the 95% range over initializations.
+  lies in the 95% range over initializations. Where that range contains 0, it is "reproduced, but noise".
 - A statement about five widths is reproduced if it holds with the publication's seeds and in at least 97.5%
   of the initializations (that something is not significant: in at least half of them). If it holds with the
-  publication's seeds but less often than that, it is "reproduced, but noise".
+  publication's seeds but less often than that, it is "reproduced, but noise". So is a success of the attack
+  that other data do not give.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from leakscope.studies.claims import Claim, Outcome, Settled
 from leakscope.studies.scaling.config import PUBLISHED_WIDTHS
 from leakscope.studies.scaling.evidence import MOST, SIGNIFICANT, Trainings, event
 from leakscope.studies.scaling.published import FIGURES, PUBLISHED
-from leakscope.studies.scaling.results import Spread
+from leakscope.studies.scaling.results import ScalingResults, Spread
+from leakscope.studies.scaling.settle_widths import reach
 from leakscope.studies.scaling.tables import spread_text
 
 _AT_64, _AT_128 = PUBLISHED_WIDTHS.index(64), PUBLISHED_WIDTHS.index(128)
@@ -32,7 +33,9 @@ def five_widths_protocol(n: int) -> str:
     return f"published data and protocol; its seeds, and {n} initializations"
 
 
-def statements(trainings: Trainings, claims: Mapping[str, Claim]) -> Iterator[Settled]:
+def statements(
+    trainings: Trainings, decisive: ScalingResults | None, claims: Mapping[str, Claim]
+) -> Iterator[Settled]:
     """One entry per statement."""
     n = trainings.spread.n
     protocol = five_widths_protocol(n)
@@ -44,6 +47,7 @@ def statements(trainings: Trainings, claims: Mapping[str, Claim]) -> Iterator[Se
         _regime(trainings),
         _auc_rises(trainings),
         *_shapes(trainings),
+        _modest_success(trainings, decisive),
     ):
         yield Settled(claims[key], outcome, ours, protocol, why)
 
@@ -152,16 +156,20 @@ def _shapes(trainings: Trainings) -> Iterator[_Entry]:
     share = trainings.share(rises, "overfit_gap")
     yield "gap_monotone", event(rises(gap), share), f"{gap[0]:.3f} to {gap[-1]:.3f}", _in_share(share, n)
 
+
+def _modest_success(trainings: Trainings, decisive: ScalingResults | None) -> _Entry:
+    """All widths share one dataset: where other data give no success, this dataset's is chance."""
+
     def modest(values: tuple[float, ...]) -> bool:
         return all(0.5 < value < _MODEST for value in values)
 
-    share = trainings.share(modest, "attack_auc")
-    yield (
-        "auc_modest",
-        event(modest(auc), share),
-        f"{min(auc):.3f} to {max(auc):.3f}",
-        f"{_in_share(share, n)}; this dataset only, see the discussion",
-    )
+    auc, share = trainings.exact_values("attack_auc"), trainings.share(modest, "attack_auc")
+    outcome = event(modest(auc), share)
+    finding = None if decisive is None else decisive.gap_or_size.get("shokri")
+    if outcome is Outcome.REPRODUCED and finding is not None and finding.verdict == "no success":
+        outcome = Outcome.NOISE
+    why = f"{_in_share(share, trainings.spread.n)}, {reach(decisive)}"
+    return "auc_modest", outcome, f"{min(auc):.3f} to {max(auc):.3f}", why
 
 
 def _in_share(share: float, n: int) -> str:

@@ -38,7 +38,7 @@ def settle_more_widths(wide: Trainings, decisive: ScalingResults | None, claim: 
         f"{'; '.join(shown)}; with the publication's seeds {_exact_text(wide)}",
         f"published data and protocol at {len(widths)} widths from {widths[0]} to {widths[-1]}; its seeds, "
         f"and {n} initializations",
-        _reach(decisive),
+        reach(decisive),
     )
 
 
@@ -48,7 +48,7 @@ def _exact_text(wide: Trainings) -> str:
     return f"r = {gap.r:.3f}, p = {gap.p:.2g} and r = {size.r:.3f}, p = {size.p:.2g}"
 
 
-def _reach(decisive: ScalingResults | None) -> str:
+def reach(decisive: ScalingResults | None) -> str:
     """What the published data alone cannot say."""
     if decisive is None:
         return "on the published data alone"
