@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -96,3 +96,14 @@ def figure_with_intervals(
         max(high_99, these_high_99),
         these_high_99,
     )
+
+
+def with_highest_ends(figure: Figure, others: Sequence[Figure]) -> Figure:
+    """The figure with the highest upper ends of its own and of others, of those that it has."""
+
+    def highest(end: str) -> float | None:
+        known = [value for one in (figure, *others) if (value := getattr(one, end)) is not None]
+        return max(known) if known else None
+
+    ends = ("high", "high_99", "these_high", "these_high_99")
+    return replace(figure, **{end: highest(end) for end in ends})

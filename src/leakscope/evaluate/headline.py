@@ -1,28 +1,43 @@
 """The strongest attack, without the luck of having been chosen.
 
 The largest of several AUCs exceeds what its attack achieves. So the attack that is strongest on one half of
-the records is measured on the other half, and the other way round.
+the records and one half of the models is measured on the other halves. Records alone would not do: what
+models differ in is common to all records, so among attacks of nearly equal strength, the one that these
+models favor would be chosen on both halves of the records.
+
+A choice that depends on chance also varies:
+
+- Two attacks of equal strength are chosen on two halves by the signs of their differences there. Each half is
+  measured at the other's choice, so both gain, or both lose, E|difference| / 2. That adds up to
+  Var(difference) / (2 pi) to the variance, and of more attacks at most 0.18 Var(difference).
+- The choice may miss the strongest attack, and then the figure is too low. No attack is stronger than the
+  strongest, so the upper end is the highest of all attacks that may be it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Iterable, Mapping
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
 
-from leakscope.array_types import BoolArray, FloatArray
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import evict_pages
 from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.curve_variances import of_one_target
-from leakscope.evaluate.figure import figure_of_targets
+from leakscope.evaluate.figure import figure_of_targets, with_highest_ends
 from leakscope.evaluate.results import Figure
-from leakscope.evaluate.uncertainty import LeftOut, half_auc_parts
+from leakscope.evaluate.uncertainty import LeftOut, Replicates, half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
 from leakscope.stats.roc import auc_of_split, split_scores
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
+
+_SHARE_OF_CHOICE = 0.18
+"""Of the variance of the largest difference between attacks, what the choice between them adds at most. With
+k equally strong attacks, E(largest of k normals)^2 / (2 (k - 1)): 0.159, 0.179 and 0.177 for k = 2, 3 and 4.
+"""
 
 
 class HalfAucs(NamedTuple):
@@ -32,12 +47,15 @@ class HalfAucs(NamedTuple):
         of_targets: float64 (2, targets).
         parts: float64 (2, sampled records), of the mean over targets.
         without: float64 (groups, 2, sampled records), the same without each group of models.
+        model_half: int64 (targets,), the half of the models that each target is in; 0 for all where models
+            are too few.
         sizes: numbers of members and of non-members of the first target.
     """
 
     of_targets: FloatArray
     parts: FloatArray
     without: FloatArray
+    model_half: IntArray
     sizes: tuple[int, int]
 
 
@@ -51,7 +69,16 @@ def half_aucs(scored: Scored) -> HalfAucs:
     parts, *without = half_auc_parts(scored.replicates)
     n_members, n_records = int(scored.in_mask[0].sum()), scored.in_mask.shape[1]
     parts_without = np.array(without).reshape(len(without), *parts.shape)
-    return HalfAucs(of_targets, parts, parts_without, (n_members, n_records - n_members))
+    sizes = n_members, n_records - n_members
+    return HalfAucs(of_targets, parts, parts_without, _model_halves(scored.replicates), sizes)
+
+
+def _model_halves(replicates: Replicates) -> IntArray:
+    """Every other group of the models that are left out together, which depend on each other."""
+    half = np.zeros(len(replicates.whole.rows), dtype=np.int64)
+    for without in replicates.without[1::2]:
+        half[~np.isin(replicates.whole.rows, without.rows)] = 1
+    return half
 
 
 def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -> tuple[str, Figure]:
@@ -62,38 +89,67 @@ def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -
         left_out: how models were left out.
         n_records: number of records of the audit.
     """
-    means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
-    chosen = [max(means, key=lambda label: float(means[label][1 - half])) for half in (0, 1)]
-    of_targets = np.mean([aucs[label].of_targets[half] for half, label in enumerate(chosen)], axis=0)
-    best = max(means, key=lambda label: float(means[label].mean()))
+    labels, of_targets = list(aucs), np.stack([one.of_targets for one in aucs.values()])
+    means = dict(zip(labels, np.nan_to_num(of_targets.mean(axis=(1, 2))).tolist(), strict=True))
+    best = max(means, key=lambda label: means[label])
+    chosen = chosen_elsewhere(aucs)
+    values = np.take_along_axis(of_targets, chosen[None], 0)[0].mean(axis=0)
 
-    def variance_of(first: HalfAucs, second: HalfAucs) -> Variance:
-        without = first.without[:, 0] + second.without[:, 1]
+    def variance_of(parts: FloatArray, without: FloatArray) -> Variance:
         return two_way_variance(
-            (first.parts[0] + second.parts[1]) / 2,
-            without / 2 if len(without) else None,
+            parts,
+            without if len(without) else None,
             left_out.n_in,
             n_records,
             left_out.n_models,
             no_leakage=NoLeakage(0.5),
         )
 
-    own = variance_of(aucs[best], aucs[best]).standard_error(these_records=False)
-    reach = float(means[best].mean()) - 2 * own
-    within = [aucs[label] for label in means if label in (best, *chosen) or means[label].mean() >= reach]
+    def of_halves(first: HalfAucs, second: HalfAucs) -> Variance:
+        without = first.without[:, 0] + second.without[:, 1]
+        return variance_of((first.parts[0] + second.parts[1]) / 2, without / 2)
+
+    def of_difference(first: HalfAucs, second: HalfAucs) -> Variance:
+        parts, without = first.parts - second.parts, first.without - second.without
+        return variance_of(parts.sum(axis=0) / 2, without.sum(axis=1) / 2)
+
+    def figure(values: FloatArray, variance: Variance) -> Figure:
+        if len(values) == 1:
+            variance = of_one_target(variance, *aucs[best].sizes)
+        n_pairs = max(n_records // 4, 1)
+        return figure_of_targets(
+            values, variance, lambda auc, level: clopper_pearson(round(auc * n_pairs), n_pairs, level)
+        )
+
+    own = of_halves(aucs[best], aucs[best]).standard_error(these_records=False)
+    reach = means[best] - 2 * own
+    is_chosen = {labels[at] for at in np.unique(chosen)}
+    within = [aucs[label] for label in labels if label == best or label in is_chosen or means[label] >= reach]
     # Another sample may choose any attacks within reach, so the least certain choice counts. Halves with one
     # attack can cancel each other's deviations, where models have equally many members; with two they do not.
-    variance = max(
-        (variance_of(first, second) for first, second in product(within, repeat=2)),
-        key=lambda one: one.standard_error(these_records=False),
-    )
-    if len(of_targets) == 1:
-        variance = of_one_target(variance, *aucs[best].sizes)
-    n_pairs = max(n_records // 4, 1)
-    figure = figure_of_targets(
-        of_targets, variance, lambda auc, level: clopper_pearson(round(auc * n_pairs), n_pairs, level)
-    )
-    return best, figure
+    variance = _largest(of_halves(first, second) for first, second in product(within, repeat=2))
+    if len(within) > 1:
+        by_choice = _largest(of_difference(first, second) for first, second in combinations(within, 2))
+        variance = variance.with_share_of(by_choice, _SHARE_OF_CHOICE)
+    highest = [figure(one.of_targets.mean(axis=0), of_halves(one, one)) for one in within]
+    return best, with_highest_ends(figure(values, variance), highest)
+
+
+def chosen_elsewhere(aucs: Mapping[str, HalfAucs]) -> IntArray:
+    """Which attack, by its place, is strongest on the other records and models; int64 (2, targets)."""
+    of_targets = np.stack([one.of_targets for one in aucs.values()])
+    model_half = next(iter(aucs.values())).model_half
+    chosen = np.empty(of_targets.shape[1:], dtype=np.int64)
+    for half, side in product((0, 1), np.unique(model_half)):
+        others = model_half != side
+        judges = others if others.any() else ~others
+        means = np.nan_to_num(of_targets[:, 1 - half, judges].mean(axis=1))
+        chosen[half, model_half == side] = int(np.argmax(means))
+    return chosen
+
+
+def _largest(variances: Iterable[Variance]) -> Variance:
+    return max(variances, key=lambda one: one.standard_error(these_records=False))
 
 
 def _auc(scores: FloatArray, is_member: BoolArray, records: BoolArray) -> float:

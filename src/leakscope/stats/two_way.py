@@ -112,6 +112,17 @@ class Variance(NamedTuple):
         """The same with this multiple of what is independent from record to record."""
         return self._replace(these_records=factor * self.these_records, like_these=factor * self.like_these)
 
+    def with_share_of(self, other: Variance, share: float) -> Variance:
+        """The same with a share of another variance added."""
+        return Variance(
+            self.common + share * other.common,
+            self.these_records + share * other.these_records,
+            self.like_these + share * other.like_these,
+            self.sampled + share * other.sampled,
+            self.together + share * other.together,
+            min(self.degrees, other.degrees),
+        )
+
     def of_plain_mean(self) -> Variance:
         """The same where the figure is a plain mean over models, which no model that is left out changes.
 

@@ -16,7 +16,7 @@ from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.figure import figure_of_targets
-from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
+from leakscope.evaluate.headline import HalfAucs, chosen_elsewhere, half_aucs, strongest
 from leakscope.evaluate.record_sets import (
     RecordSet,
     SetScores,
@@ -177,13 +177,17 @@ def _leakage(scored: Mapping[str, Scored], fpr: float) -> SetLeakage:
 
 
 def _without_groups(aucs: Mapping[str, HalfAucs]) -> FloatArray:
-    """The AUC without each group of models: on each half, of the attack that is strongest on the other."""
-    means = {label: np.nan_to_num(one.of_targets.mean(axis=1)) for label, one in aucs.items()}
-    chosen = [aucs[max(means, key=lambda label: float(means[label][1 - half]))] for half in (0, 1)]
-    halves: FloatArray = np.mean(
-        [one.without[:, half].sum(axis=1) for half, one in enumerate(chosen)], axis=0
+    """The AUC without each group of models: of each attack as far as the headline measures it."""
+    chosen = chosen_elsewhere(aucs)
+    without: FloatArray = np.sum(
+        [
+            (chosen[half] == at).mean() * one.without[:, half].sum(axis=1) / 2
+            for at, one in enumerate(aucs.values())
+            for half in (0, 1)
+        ],
+        axis=0,
     )
-    return halves
+    return without
 
 
 def _tpr(scored: Scored, fpr: float) -> Figure | None:

@@ -1,0 +1,65 @@
+"""The headline among attacks that model luck alone ranks: measured on other models than it was chosen on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from leakscope.design import make_design
+from leakscope.evaluate.attack_figures import Scored
+from leakscope.evaluate.headline import HalfAucs, chosen_elsewhere, half_aucs, strongest
+from leakscope.evaluate.results import Figure
+from leakscope.evaluate.uncertainty import LeftOut, Sample
+from leakscope.types import Signals
+
+N_MODELS, N_RECORDS, LUCK = 16, 200, 0.3
+
+
+def population(rng: np.random.Generator, shifts: list[float]) -> tuple[dict[str, HalfAucs], LeftOut]:
+    """One attack per shift of the members' scores; each model adds luck of its own, common to all records."""
+    design = make_design("balanced", N_MODELS, N_RECORDS, int(rng.integers(2**31)))
+    nothing = {"loss": np.zeros((N_MODELS, 1, N_RECORDS), dtype=np.float32)}
+    signals = Signals(nothing, (1,), np.zeros(N_RECORDS, dtype=np.int64))
+    sample, aucs = Sample.of(signals, design, np.arange(N_MODELS)), {}
+    for shift in shifts:
+        luck = shift + LUCK * rng.normal(size=(N_MODELS, 1))
+        scores = rng.normal(size=design.in_mask.shape) + luck * design.in_mask
+        replicates = sample.replicates_of(scores)
+        aucs[f"attack {len(aucs)}"] = half_aucs(Scored(scores, design.in_mask, replicates, sample.units))
+    return aucs, replicates.left_out
+
+
+def headlines(seed: int, shifts: list[float], n: int = 120) -> list[Figure]:
+    rng = np.random.default_rng(seed)
+    return [strongest(*population(rng, shifts), N_RECORDS)[1] for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    "shifts", [[0.5] * 6, [0.5] + [0.42] * 5, [0.0] * 6], ids=["equal", "nearly equal", "no leakage"]
+)
+def test_the_interval_holds_the_strongest_attack(shifts: list[float]) -> None:
+    truth, found = ndtr(max(shifts) / np.sqrt(2 + LUCK**2)), headlines(11, shifts)
+    most = (0.025 + 3 * np.sqrt(0.025 * 0.975 / len(found))) * len(found)
+    assert sum(one.these_low is not None and one.these_low > truth for one in found) <= most
+    assert sum(one.these_high is not None and one.these_high < truth for one in found) <= most
+    assert all(one.high_99 is not None and one.high_99 >= one.high >= one.value for one in found)
+
+
+def test_luck_that_models_share_between_records_does_not_raise_the_headline() -> None:
+    values = np.array([one.value for one in headlines(12, [0.5] * 6)])
+    deviation = values.mean() - ndtr(0.5 / np.sqrt(2 + LUCK**2))
+    assert abs(deviation) <= 4 * values.std(ddof=1) / np.sqrt(len(values))
+
+
+def test_no_model_and_no_record_takes_part_in_the_choice_it_is_measured_with() -> None:
+    aucs, _ = population(np.random.default_rng(13), [0.5, 0.5, 0.5])
+    chosen, half = chosen_elsewhere(aucs), next(iter(aucs.values())).model_half
+    assert sorted(np.bincount(half)) == [N_MODELS // 2, N_MODELS // 2]
+    for side in (0, 1):
+        own = {label: one._replace(of_targets=one.of_targets.copy()) for label, one in aucs.items()}
+        own["attack 2"].of_targets[0, half == side] = 1.0  # of these records and models alone
+        again = chosen_elsewhere(own)
+        np.testing.assert_array_equal(again[0], chosen[0])
+        np.testing.assert_array_equal(again[1, half == side], chosen[1, half == side])
+        assert (again[1, half != side] == 2).all()
