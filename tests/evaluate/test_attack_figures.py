@@ -17,8 +17,9 @@ from leakscope.errors import InputError
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.figure import UNDEFINED
-from leakscope.evaluate.record_sets import RecordSet, figures_in_set
+from leakscope.evaluate.record_sets import figures_in_set
 from leakscope.evaluate.results import AttackFigures, SetFigures
+from leakscope.evaluate.set_scores import RecordSet
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping

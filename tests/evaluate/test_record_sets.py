@@ -16,8 +16,9 @@ from leakscope.attacks.thresholds import LossThreshold
 from leakscope.design import make_design
 from leakscope.disk.scratch import IN_MEMORY
 from leakscope.evaluate.most_exposed import most_exposed_records
-from leakscope.evaluate.record_sets import RecordSet, SetScores, figures_in_set, strongest_in_set
+from leakscope.evaluate.record_sets import figures_in_set, strongest_in_set
 from leakscope.evaluate.results import SetFigures
+from leakscope.evaluate.set_scores import RecordSet, SetScores
 from leakscope.evaluate.uncertainty import Sample
 from leakscope.stats.roc import split_scores
 from leakscope.stats.roc_summary import tpr_at_expected_fpr

@@ -19,8 +19,9 @@ from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
 from leakscope.evaluate.most_exposed import most_exposed_records
-from leakscope.evaluate.record_sets import RecordSet, SetScores, figures_in_set, strongest_in_set
+from leakscope.evaluate.record_sets import figures_in_set, strongest_in_set
 from leakscope.evaluate.results import AttackFigures, Headline
+from leakscope.evaluate.set_scores import RecordSet, SetScores
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES, LeftOut, Replicates, Sample
 
 

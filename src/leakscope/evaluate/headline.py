@@ -28,7 +28,7 @@ from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.curve_variances import of_one_target
 from leakscope.evaluate.figure import figure_of_targets, with_highest_ends
 from leakscope.evaluate.results import Figure
-from leakscope.evaluate.uncertainty import LeftOut, Replicates, half_auc_parts
+from leakscope.evaluate.uncertainty import LeftOut, half_auc_parts
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import halves
 from leakscope.stats.roc import auc_of_split, split_scores
@@ -70,15 +70,7 @@ def half_aucs(scored: Scored) -> HalfAucs:
     n_members, n_records = int(scored.in_mask[0].sum()), scored.in_mask.shape[1]
     parts_without = np.array(without).reshape(len(without), *parts.shape)
     sizes = n_members, n_records - n_members
-    return HalfAucs(of_targets, parts, parts_without, _model_halves(scored.replicates), sizes)
-
-
-def _model_halves(replicates: Replicates) -> IntArray:
-    """Every other group of the models that are left out together, which depend on each other."""
-    half = np.zeros(len(replicates.whole.rows), dtype=np.int64)
-    for without in replicates.without[1::2]:
-        half[~np.isin(replicates.whole.rows, without.rows)] = 1
-    return half
+    return HalfAucs(of_targets, parts, parts_without, scored.replicates.model_half, sizes)
 
 
 def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -> tuple[str, Figure]:

@@ -9,31 +9,28 @@ Pairs of one record share its reference models, and pairs of one target share it
 both: a record's part in a figure is the sum over its pairs (`leakscope.stats.two_way`). Other models would
 choose other records as the most exposed, so their figures have one interval only: for records like these.
 
-Where several attacks run, the one that is strongest on one half of the set's records is measured on the other
-half, so the choice among them does not raise the figures.
+Where several attacks run, the one that is strongest on one half of the set's records and one half of the
+models is measured on the other halves, as for all records (`leakscope.evaluate.headline`), so the choice
+among them does not raise the figures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
-from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import evict_pages
+from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.evaluate.figure import UNDEFINED, figure_with_intervals
 from leakscope.evaluate.results import Figure, SetFigures, SetTpr
-from leakscope.evaluate.uncertainty import Replicate, Replicates
-from leakscope.stats.estimate import why_few_records
+from leakscope.evaluate.set_scores import Pairs, RecordSet, SetScores
 from leakscope.stats.intervals import clopper_pearson
 from leakscope.stats.parts import (
     agreement_of_halves,
     auc_parts,
     best_threshold,
-    halves,
     ranked,
     rate_parts,
     tpr_parts,
@@ -41,125 +38,6 @@ from leakscope.stats.parts import (
 )
 from leakscope.stats.roc import why_unresolvable
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
-
-
-@dataclass(frozen=True, eq=False)
-class RecordSet:
-    """A set of records, for each target.
-
-    Attributes:
-        chosen: int64 (targets, records), indices; None where the set is unknown.
-        reason: why it is unknown; None where it is known.
-    """
-
-    chosen: IntArray | None
-    reason: str | None = None
-
-    @property
-    def n_records(self) -> int:
-        """Number of records per target; 0 where they are unknown."""
-        return 0 if self.chosen is None else int(self.chosen.shape[1])
-
-    @property
-    def why_not(self) -> str | None:
-        """Why nothing is measured on the set; None where it is."""
-        return why_few_records(self.n_records) if self.reason is None else self.reason
-
-
-class Pairs(NamedTuple):
-    """Pairs of a target and a record; all arrays are (pairs,).
-
-    Attributes:
-        scores: higher means member.
-        is_member: whether the record is a member of the target's training set.
-        record: number of the pair's record in its set.
-    """
-
-    scores: FloatArray
-    is_member: BoolArray
-    record: IntArray
-
-    def of_half(self, fold: IntArray, half: int) -> Pairs:
-        """The pairs whose records are in one half of the set."""
-        own = fold[self.record] == half
-        return Pairs(self.scores[own], self.is_member[own], self.record[own])
-
-
-@dataclass(frozen=True, eq=False)
-class SetScores:
-    """The scores of one attack on a set of records.
-
-    Attributes:
-        pairs: all of them.
-        fold: int64 (records of the set,), the half that each record is in.
-        whole: the pairs of sampled records.
-        without: the same without each group of models; empty where there are too few models.
-        n_in_left_out: as in `Replicates`.
-        sampled: int64, numbers of the set's records that are in the sample.
-        uses_references: whether scores depend on other models.
-        several: whether there are several targets.
-        n_models: number of models, targets and references.
-        is_fixed: whether the set has the same records for every target.
-    """
-
-    pairs: Pairs
-    fold: IntArray
-    whole: Pairs
-    without: tuple[Pairs, ...]
-    n_in_left_out: FloatArray | None
-    sampled: IntArray
-    uses_references: bool
-    several: bool
-    n_models: int
-    is_fixed: bool
-
-    @classmethod
-    def of(
-        cls,
-        chosen: IntArray,
-        scores: FloatArray,
-        in_mask: BoolArray,
-        replicates: Replicates,
-        sample: IntArray,
-    ) -> SetScores:
-        """The scores on the records `chosen` for each target.
-
-        Args:
-            chosen: int64 (targets, chosen), indices of records.
-            scores: float64 (targets, records).
-            in_mask: bool (targets, records).
-            replicates: the scores of a sample of records.
-            sample: int64 (sampled records,), which records these are, ascending.
-        """
-        records, numbers = np.unique(chosen, return_inverse=True)
-        numbers = numbers.reshape(chosen.shape)
-        values, members = (_gathered(array, chosen) for array in (scores, in_mask))
-        at = np.minimum(np.searchsorted(sample, chosen), len(sample) - 1)
-        is_sampled = sample[at] == chosen
-
-        def pairs_of(replicate: Replicate) -> Pairs:
-            rows = replicate.rows
-            own, columns = is_sampled[rows], at[rows]
-            scores = np.take_along_axis(replicate.values, columns, 1)[own]
-            is_member: BoolArray = np.take_along_axis(replicate.in_mask, columns, 1)[own]
-            return Pairs(scores, is_member, numbers[rows][own])
-
-        sampled = np.unique(numbers[is_sampled])
-        is_fixed = bool((chosen == chosen[0]).all())
-        # Where the set differs between targets, the design exchanges no members within it.
-        counts = replicates.n_in_left_out if is_fixed else None
-        return cls(
-            Pairs(values.reshape(-1), members.reshape(-1), numbers.reshape(-1)),
-            halves(len(records)),
-            pairs_of(replicates.whole),
-            tuple(map(pairs_of, replicates.without)),
-            None if counts is None else counts[:, np.searchsorted(sample, records[sampled])],
-            sampled,
-            replicates.uses_references,
-            len(chosen) > 1,
-            replicates.n_models,
-            is_fixed,
-        )
 
 
 def figures_in_set(
@@ -175,7 +53,7 @@ def figures_in_set(
     """
     if scores is None:
         return _not_measured(attack, records, fpr_budgets)
-    return _figures(attack, records.n_records, [(scores, None)], fpr_budgets)
+    return _figures(attack, records.n_records, [_Piece(scores)], fpr_budgets)
 
 
 def strongest_in_set(
@@ -192,21 +70,59 @@ def strongest_in_set(
 
 def strongest_aucs_without_groups(scores: Mapping[str, SetScores]) -> FloatArray:
     """The AUC of `strongest_in_set` without each group of models, of sampled records; float64 (groups,)."""
-    parts = [_parts_of_piece(own, half, ()) for own, half in _strongest_pieces(scores)[1]]
-    aucs: FloatArray = np.mean([own.without[:, 0].sum(axis=1) for own in parts], axis=0)
-    return aucs
+    pieces = _strongest_pieces(scores)[1]
+    parts = [_parts_of_piece(piece, ()) for piece in pieces]
+    return _mean_of_pieces(pieces, [own.without[:, 0].sum(axis=1) for own in parts])
 
 
-def _strongest_pieces(
-    scores: Mapping[str, SetScores],
-) -> tuple[str, list[tuple[SetScores, int | None]]]:
-    """The strongest attack, and for each half of the records the one that is strongest on the other half."""
-    aucs = {
-        label: [_auc(own.pairs.of_half(own.fold, half)) for half in (0, 1)] for label, own in scores.items()
-    }
-    best = [max(aucs, key=lambda label: aucs[label][1 - half]) for half in (0, 1)]
-    strongest = max(aucs, key=lambda label: sum(aucs[label]))
-    return strongest, [(scores[label], half) for half, label in enumerate(best)]
+class _Piece(NamedTuple):
+    """One attack on all records of the set, on one half of them, or on that with one half of the models."""
+
+    scores: SetScores
+    half: int | None = None
+    model_half: int | None = None
+
+    @property
+    def weight(self) -> float:
+        """Its share of the set's figures."""
+        return (1.0 if self.half is None else 0.5) * (1.0 if self.model_half is None else 0.5)
+
+    def some(self, pairs: Pairs) -> Pairs:
+        """Those of the pairs that the piece is about."""
+        own = np.ones(len(pairs.record), dtype=np.bool_)
+        if self.half is not None:
+            own &= self.scores.fold[pairs.record] == self.half
+        if self.model_half is not None:
+            own &= pairs.model_half == self.model_half
+        return pairs.where(own)
+
+
+def _mean_of_pieces(pieces: Sequence[_Piece], values: Sequence[FloatArray]) -> FloatArray:
+    mean: FloatArray = np.average(values, axis=0, weights=[piece.weight for piece in pieces])
+    return mean
+
+
+def _strongest_pieces(scores: Mapping[str, SetScores]) -> tuple[str, list[_Piece]]:
+    """The strongest attack, and on each half of records and models the one that is strongest on the others.
+
+    Models for which the same attack is chosen stay together: a rate needs as many pairs as possible.
+    """
+
+    def aucs(half: int, model_half: int | None = None) -> dict[str, float]:
+        pieces = {label: _Piece(own, half, model_half) for label, own in scores.items()}
+        return {label: _auc(piece.some(piece.scores.pairs)) for label, piece in pieces.items()}
+
+    sides: list[int] = np.unique(next(iter(scores.values())).pairs.model_half).tolist()
+    pieces: list[_Piece] = []
+    for half in (0, 1):
+        judged = [aucs(1 - half, 1 - side if len(sides) > 1 else None) for side in sides]
+        chosen = [max(own, key=own.__getitem__) for own in judged]
+        if len(set(chosen)) == 1:
+            pieces.append(_Piece(scores[chosen[0]], half))
+        else:
+            pieces += [_Piece(scores[label], half, side) for label, side in zip(chosen, sides, strict=True)]
+    first, second = aucs(0), aucs(1)
+    return max(scores, key=lambda label: first[label] + second[label]), pieces
 
 
 def _not_measured(attack: str, records: RecordSet, fpr_budgets: Sequence[float]) -> SetFigures:
@@ -214,19 +130,17 @@ def _not_measured(attack: str, records: RecordSet, fpr_budgets: Sequence[float])
     return SetFigures(attack, records.n_records, UNDEFINED, UNDEFINED, rates, records.why_not)
 
 
-def _figures(
-    attack: str, n_chosen: int, pieces: Sequence[tuple[SetScores, int | None]], budgets: Sequence[float]
-) -> SetFigures:
-    """The mean over pieces: one attack on all records (None), or one attack on each half of them."""
-    reasons = {fpr: next(filter(None, (_why_not(fpr, *piece) for piece in pieces)), None) for fpr in budgets}
+def _figures(attack: str, n_chosen: int, pieces: Sequence[_Piece], budgets: Sequence[float]) -> SetFigures:
+    """The mean over pieces."""
+    reasons = {fpr: next(filter(None, (_why_not(fpr, piece) for piece in pieces)), None) for fpr in budgets}
     measurable = [fpr for fpr in budgets if reasons[fpr] is None]
-    parts = [_parts_of_piece(own, half, measurable) for own, half in pieces]
-    values = np.mean([own.value for own in parts], axis=0)
-    first = pieces[0][0]
-    whole = np.mean([own.whole for own in parts], axis=0)  # (figures, sampled records)
-    without = np.mean([own.without for own in parts], axis=0) if first.without else None
+    parts = [_parts_of_piece(piece, measurable) for piece in pieces]
+    values = _mean_of_pieces(pieces, [own.value for own in parts])
+    first = pieces[0].scores
+    whole = _mean_of_pieces(pieces, [own.whole for own in parts])  # (figures, sampled records)
+    without = _mean_of_pieces(pieces, [own.without for own in parts]) if first.without else None
     n_records = len(first.fold)
-    uses_others = any(own.uses_references for own, _ in pieces)
+    uses_others = any(piece.scores.uses_references for piece in pieces)
     no_leakage = [NoLeakage(0.5), NoLeakage(0.0), *(NoLeakage(fpr, fpr) for fpr in measurable)]
 
     def figure(at: int, *, is_rate: bool = True) -> Figure:
@@ -263,8 +177,8 @@ def _figures(
     return SetFigures(attack, n_chosen, figure(0), figure(1, is_rate=False), rates, None)
 
 
-def _why_not(fpr: float, scores: SetScores, half: int | None) -> str | None:
-    pairs = scores.pairs if half is None else scores.pairs.of_half(scores.fold, half)
+def _why_not(fpr: float, piece: _Piece) -> str | None:
+    pairs = piece.some(piece.scores.pairs)
     n_members = int(pairs.is_member.sum())
     n_nonmembers = len(pairs.is_member) - n_members
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
@@ -280,20 +194,18 @@ class _PieceParts(NamedTuple):
     without: FloatArray
 
 
-def _parts_of_piece(scores: SetScores, half: int | None, fprs: Sequence[float]) -> _PieceParts:
-    def some(pairs: Pairs) -> Pairs:
-        return pairs if half is None else pairs.of_half(scores.fold, half)
-
+def _parts_of_piece(piece: _Piece, fprs: Sequence[float]) -> _PieceParts:
+    scores = piece.scores
     n_records = len(scores.fold)
-    counts = np.ones(n_records, dtype=np.bool_) if half is None else scores.fold == half
-    pairs = some(scores.pairs)
+    counts = np.ones(n_records, dtype=np.bool_) if piece.half is None else scores.fold == piece.half
+    pairs = piece.some(scores.pairs)
     thresholds = _best_thresholds(pairs, n_records)
     of_all = _parts(pairs, thresholds, counts, fprs)
     of_sample = np.zeros(n_records, dtype=np.bool_)
     of_sample[scores.sampled] = True
 
     def sampled(pairs: Pairs) -> FloatArray:
-        return _parts(some(pairs), thresholds, counts & of_sample, fprs)[:, scores.sampled]
+        return _parts(piece.some(pairs), thresholds, counts & of_sample, fprs)[:, scores.sampled]
 
     without = [sampled(one) for one in scores.without]
     return _PieceParts(of_all.sum(axis=1), sampled(scores.whole), np.array(without))
@@ -361,12 +273,3 @@ def _of_few_records(variance: Variance, n_records: int) -> Variance:
     """The variance, widened where a scatter over few records is itself uncertain."""
     student = float(scipy.special.stdtrit(max(n_records - 1, 1), 0.975) / scipy.special.ndtri(0.975))
     return variance.with_records_times(student**2)
-
-
-def _gathered(array: AnyArray, chosen: IntArray) -> AnyArray:
-    """The chosen records of each target; one target's row in memory at a time."""
-    rows = []
-    for row, own in zip(array, chosen, strict=True):
-        rows.append(np.take(row, own))
-        evict_pages(array)
-    return np.stack(rows)

@@ -91,6 +91,17 @@ class Replicates:
         """How models were left out, which is the same for all attacks."""
         return LeftOut(self.n_in_left_out, self.n_models)
 
+    @property
+    def model_half(self) -> IntArray:
+        """The half of the models that each target is in, 0 or 1; 0 for all where models are too few.
+
+        Every other group of those that are left out: models of a group may depend on each other.
+        """
+        half = np.zeros(len(self.whole.rows), dtype=np.int64)
+        for without in self.without[1::2]:
+            half[~np.isin(self.whole.rows, without.rows)] = 1
+        return half
+
     def of_records(self, columns: IntArray) -> Replicates:
         """Of some of the records, and of the targets with enough members and non-members among them."""
 

@@ -17,13 +17,9 @@ from leakscope.attacks.base import Attack
 from leakscope.evaluate.attack_figures import Scored
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.headline import HalfAucs, chosen_elsewhere, half_aucs, strongest
-from leakscope.evaluate.record_sets import (
-    RecordSet,
-    SetScores,
-    strongest_aucs_without_groups,
-    strongest_in_set,
-)
+from leakscope.evaluate.record_sets import strongest_aucs_without_groups, strongest_in_set
 from leakscope.evaluate.results import Figure
+from leakscope.evaluate.set_scores import RecordSet, SetScores
 from leakscope.evaluate.uncertainty import Parts, Sample, accuracy_parts
 from leakscope.evaluate.utility import figure_of_means, utility_values
 from leakscope.signals.registry import REGRESSION, task_of
