@@ -80,6 +80,31 @@ def test_two_kinds_of_models_do_not_settle_a_claim_about_any(committed: LeakageR
     assert outcomes(replace(committed, figures=turned))["any-model"] is Outcome.REFUTED
 
 
+def test_one_pair_of_models_does_not_settle_a_claim_about_complex_ones(committed: LeakageResults) -> None:
+    assert outcomes(committed)["complex-models"] is Outcome.SAME_DIRECTION
+    reversed_pairs = tuple(replace(pair, advantage=-pair.advantage) for pair in committed.network)
+    assert outcomes(replace(committed, network=reversed_pairs))["complex-models"] is Outcome.REFUTED
+
+
+def test_distinct_records_are_judged_by_intervals_at_every_size(committed: LeakageResults) -> None:
+    (found,) = [entry for entry in settle([committed]) if entry.claim.key == "distinct"]
+    points = committed.figures[1].points
+    assert all(point.distinctness.low is not None for point in points)
+    first = points[0].distinctness
+    assert f"{first.spearman:+.2f} ({first.low:+.2f} to {first.high:+.2f}) at 10" in found.ours
+    for lows, expected in (
+        ([0.1] * 6, Outcome.REPRODUCED),
+        ([0.1] * 4 + [-0.1] * 2, Outcome.SAME_DIRECTION),
+        ([0.1] * 3 + [-0.1] * 3, Outcome.NOT_REPRODUCED),
+    ):
+        moved = tuple(
+            replace(point, distinctness=replace(point.distinctness, low=low))
+            for point, low in zip(points, lows, strict=True)
+        )
+        figures = {**committed.figures, 1: replace(committed.figures[1], points=moved)}
+        assert outcomes(replace(committed, figures=figures))["distinct"] is expected, lows
+
+
 def test_the_adversary_that_exceeds_the_fit_has_a_row(committed: LeakageResults) -> None:
     (row,) = [entry for entry in settle([committed]) if entry.claim.key == "fitted-variation"]
     assert row.outcome is Outcome.REFUTED and row.ours.startswith("17 records beyond it, at 7 of 34 points")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from leakscope.report.blocks import Body, Heading
 from leakscope.studies.claims import Outcome, Settled, StudyClaims, complete
 from leakscope.studies.leakage import extension_rules as beyond
-from leakscope.studies.leakage import rules, theory_rules
+from leakscope.studies.leakage import record_rules, rules, theory_rules
 from leakscope.studies.leakage.config import FIGURES
 from leakscope.studies.leakage.page_extensions import (
     limits_body,
@@ -38,8 +38,9 @@ _RULES: Mapping[str, rules.Rule] = {
     "private-utility": beyond.private_utility,
     "equally-likely": theory_rules.equally_likely,
     "precision": rules.precision,
-    "outliers": rules.outliers,
-    "order-infinity": rules.order_infinity,
+    "distinct": record_rules.distinct,
+    "outliers": record_rules.outliers,
+    "order-infinity": record_rules.order_infinity,
     "prior-out": theory_rules.prior_out,
     "mixture": rules.no_violation(
         lambda p: p.rho_mi_bits.at_sampling_prior.beyond_product, "of the fitted Gaussians, at the prior n/N"

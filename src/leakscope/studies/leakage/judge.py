@@ -16,6 +16,7 @@ from leakscope.leakage.bias import Crossed, analytic_bias, crossed
 from leakscope.leakage.experiment import Experiment, at_output, pooled
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
 from leakscope.leakage.inequalities import chain, information_at_prior, membership_entropy, mutual_information
+from leakscope.stats.correlation import spearman
 from leakscope.studies.leakage.checks import checks, trends
 from leakscope.studies.leakage.config import CONTROL, FIGURES, ROUNDED, LeakageConfig, Setting, settings
 from leakscope.studies.leakage.judge_extensions import (
@@ -35,6 +36,7 @@ from leakscope.studies.leakage.over_records import (
 from leakscope.studies.leakage.results import (
     Advantage,
     Control,
+    Distinctness,
     FigureResults,
     Inequalities,
     Information,
@@ -100,6 +102,7 @@ def judge_point(config: LeakageConfig, figure: int, setting: Setting, experiment
         output=_output_leakage(experiment, k, config.seed, fits),
         rho_mi_bits=_information(fits, setting.size / dataset(config.dataset).n_records, config.priors),
         maximal_bits=_maximal(experiment, fits),
+        distinctness=_distinctness(experiment),
         rho_kl_finite_precision=None,
         training_error=experiment.threshold.mean(),
         squared_error=_defined(experiment.squared_error.mean()),
@@ -172,6 +175,14 @@ def _maximal(experiment: Experiment, fits: Fits) -> MaximalLeakage:
     fitted = np.log2(1 + chain(*fits).total_variation)
     attained = np.log2(1 + np.maximum(experiment.likelihood_ratio, 0.0))
     return MaximalLeakage(fitted.mean(), fitted.max(), attained.mean(), attained.max())
+
+
+def _distinctness(experiment: Experiment) -> Distinctness:
+    inputs = experiment.inputs[:, 1:]  # without the constant
+    deviations = inputs - inputs.mean(axis=0)
+    distance = ((deviations @ np.linalg.pinv(deviations.T @ deviations)) * deviations).sum(axis=1)
+    r, _, ends, _, reason = spearman(distance, experiment.likelihood_ratio)
+    return Distinctness(_defined(r), _defined(ends.low), _defined(ends.high), reason)
 
 
 def _inequalities(experiment: Experiment, fits: Fits) -> Inequalities:

@@ -76,6 +76,12 @@ CLAIMS = (
         "an inequality",
     ),
     Claim(
+        "distinct",
+        "Attacks are more effective on records that are distinct from the others (Remark 1).",
+        "",
+        "cited from another publication",
+    ),
+    Claim(
         "outliers",
         "There are always outliers in the success of attacks: some records are far more exposed.",
         "",

@@ -232,6 +232,24 @@ class MaximalLeakage:
 
 
 @dataclass(frozen=True)
+class Distinctness:
+    """Rank correlation over records of the likelihood-ratio adversary's advantage with the distance: that of
+    Mahalanobis, of the record's inputs from the mean of the measured records.
+
+    Attributes:
+        spearman: the correlation; None: undefined.
+        low: lower end of its 95% interval.
+        high: upper end of it.
+        reason: why it is undefined; empty otherwise.
+    """
+
+    spearman: float | None
+    low: float | None
+    high: float | None
+    reason: Prose
+
+
+@dataclass(frozen=True)
 class Point:
     """One point of a figure.
 
@@ -245,6 +263,7 @@ class Point:
         output: leakage of the output on the record.
         rho_mi_bits: mutual information.
         maximal_bits: leakage of Renyi order infinity.
+        distinctness: whether records that are distinct from the others are attacked with more success.
         rho_kl_finite_precision: leakage of parameters rounded to a grid; None except in figure 3.
         training_error: mean squared error on the training sets.
         squared_error: mean squared error over all records; None for the network, where it is not measured.
@@ -259,6 +278,7 @@ class Point:
     output: OutputLeakage
     rho_mi_bits: Information
     maximal_bits: MaximalLeakage
+    distinctness: Distinctness
     rho_kl_finite_precision: RoundedLeakage | None
     training_error: float
     squared_error: float | None
