@@ -182,7 +182,7 @@ def _why_not(fpr: float, piece: _Piece) -> str | None:
     n_members = int(pairs.is_member.sum())
     n_nonmembers = len(pairs.is_member) - n_members
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
-    pooled = ", over all targets" if scores.several else ""
+    pooled = ", over all targets" if piece.scores.several else ""
     return f"{reason} (those of the set{pooled})" if reason else None
 
 

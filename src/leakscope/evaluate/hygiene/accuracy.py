@@ -120,7 +120,8 @@ def _worse_than_chance(correct: BoolArray, labels: AnyArray) -> Outcome | None:
 def _unrelated_to_labels(correct: AnyArray, in_mask: BoolArray, labels: AnyArray) -> bool:
     """Whether the classes that all models name have nothing to do with the labels of their own members.
 
-    Then the shares of right answers by class add up to 1, however often each class is named.
+    Then the shares of right answers by class add up to 1, however often each class is named. Where
+    every model names one class for all records, as a model without features does, the order is unknown.
     """
     n_in, n_right = np.zeros(len(labels)), np.zeros(len(labels))
     for right, members in zip(correct, in_mask, strict=True):
@@ -131,7 +132,8 @@ def _unrelated_to_labels(correct: AnyArray, in_mask: BoolArray, labels: AnyArray
     counts = np.bincount(codes)
     mean = np.bincount(codes, weights=share) / counts
     variance = np.bincount(codes, weights=(share - mean[codes]) ** 2) / counts
-    return bool(mean.sum() - 1 <= _STANDARD_ERRORS * np.sqrt((variance / counts).sum()))
+    standard_error = np.sqrt((variance / counts).sum())
+    return bool(standard_error > 0 and mean.sum() - 1 <= _STANDARD_ERRORS * standard_error)
 
 
 def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
