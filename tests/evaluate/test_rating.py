@@ -12,12 +12,14 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leakscope import audit
 from leakscope.data.canaries import Canaries
+from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
-from leakscope.evaluate.rating_sentences import rating_sentence, threshold
+from leakscope.evaluate.rating_sentences import rating_rows, rating_sentence, threshold
 from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.leakage.checkpoints import MostExposed
 from leakscope.recipe import EstimatorRecipe
 from leakscope.stats.roc import auc_of_split, split_scores
@@ -253,3 +255,28 @@ def test_noise_alone_is_rarely_rated(tmp_path: Path) -> None:
     # At 5%, 60 populations have more than 7 false alarms with a probability of 1 in 200.
     assert sum(level not in ("none found", "inconclusive") for level in levels) <= 7
     assert not {"moderate", "high", "severe"} & set(levels)
+
+
+def test_a_pass_beside_a_high_rating_is_explained(audits: dict[float, AuditResults]) -> None:
+    """A gate with exit code 0 beside "severe" must say that it never looked at what is severe."""
+    severe = with_worst_bits(with_auc(audits[0.0], 0.49, 0.51), 0.9, 1.0)
+    loose = (LimitOutcome("max_auc", None, 0.6, 0.52, "lira", "passed", "Gate passed: ..."),)
+    passed = replace(severe, gate=GateResult("passed", loose))
+    because = " The gate passed because it sets no limit on this figure."
+    for results, is_explained in ((passed, True), (replace(passed, gate=None), False)):
+        results = replace(results, rating=rate(rated(results)))
+        assert results.rating.level == "severe"
+        assert rating_sentence(results).endswith(because) == is_explained
+    by_auc = replace(passed, headline=with_auc(severe, 0.95, 0.99).headline)
+    assert not rating_sentence(replace(by_auc, rating=rate(rated(by_auc)))).endswith(because)
+    assert [row[0] for row in rating_rows(passed)] == [row[0] for row in rating_rows(severe)]
+
+
+def test_a_suggested_gate_says_which_severe_figure_it_does_not_limit(
+    audits: dict[float, AuditResults],
+) -> None:
+    severe = with_worst_bits(audits[0.0], 0.9, 1.0)
+    severe = replace(severe, rating=rate(rated(severe)))
+    (reason,) = [one for one in suggested_gate(severe).reasons if one.startswith("No limit")]
+    assert "bits of the most exposed 1% of records, rated 'severe' here" in reason
+    assert not [one for one in suggested_gate(audits[0.0]).reasons if one.startswith("No limit")]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.levels import LEVELS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
+
+_LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
+"""What a part of the rating is about -> the limit on that figure."""
 
 
 def rating_sentence(results: AuditResults) -> str:
@@ -21,7 +25,18 @@ def rating_sentence(results: AuditResults) -> str:
     decisive = next(part for part in rating.parts if part.level == rating.level)
     above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
     sentence = decisive_sentence(decisive, results.config.noun)
-    return f"Rating: {rating.level}. {sentence}{_without_canaries(rating)}{above}"
+    passed = _passed_all_the_same(decisive, results.gate)
+    return f"Rating: {rating.level}. {sentence}{_without_canaries(rating)}{above}{passed}"
+
+
+def _passed_all_the_same(decisive: RatingPart, gate: GateResult | None) -> str:
+    """Why a gate passed beside a rating of moderate or worse; empty where it limits the decisive figure."""
+    if gate is None or gate.outcome != "passed" or decisive.level not in LEVELS[LEVELS.index("moderate") :]:
+        return ""
+    limited = {(limit.limit_on, limit.fpr) for limit in gate.limits}
+    if (_LIMIT_ON.get(decisive.about), decisive.fpr) in limited:
+        return ""
+    return " The gate passed because it sets no limit on this figure."
 
 
 def _without_canaries(rating: Rating) -> str:
@@ -45,9 +60,14 @@ def decisive_sentence(part: RatingPart, noun: Noun = RECORD) -> str:
 
 
 def rating_rows(results: AuditResults) -> list[list[str]]:
-    """One row per figure: its name, value, interval, level, the level of its upper end."""
+    """One row per figure: its name, value, interval, level, the level of its upper end.
+
+    A gate that did not fail says nothing about the level.
+    """
     rows = []
     for part in results.rating.parts:
+        if part.about == "gate" and part.level == "none found":
+            continue
         value = "" if part.value is None else shown(part, part.value)
         rows.append([part.what, value, interval_of(part), part.level, part.at_most])
     return rows

@@ -76,8 +76,8 @@ def suggested_gate(results: AuditResults) -> SuggestedGate:
         "failed": "The audited model fails these limits.",
         "inconclusive": "This audit cannot decide whether the model is within these limits.",
     }[outcome]
-    reasons = map(results.config.noun.say, gate_reasons(gate, level))
-    return SuggestedGate(gate, level, outcome, (*reasons, audited))
+    reasons = (*gate_reasons(gate, level), *_not_limited(results, level))
+    return SuggestedGate(gate, level, outcome, (*map(results.config.noun.say, reasons), audited))
 
 
 def gate_to_begin_with(
@@ -129,6 +129,15 @@ def gate_reasons(gate: Gate, level: Level) -> tuple[str, ...]:
             else "max_exposed_share = 0: no record is exposed now, and none should be."
         )
     return tuple(reasons)
+
+
+def _not_limited(results: AuditResults, below: Level) -> list[str]:
+    """A figure with no limit of its own that is rated as the gate keeps all others from being rated."""
+    return [
+        f"No limit covers the {part.what}, rated {part.level!r} here; a model can pass and still be rated so."
+        for part in results.rating.parts
+        if part.about in ("worst", "canaries") and LEVELS.index(part.level) >= LEVELS.index(below)
+    ]
 
 
 def _exposed_limit(results: AuditResults) -> float | None:
