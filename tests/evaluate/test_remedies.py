@@ -14,7 +14,7 @@ from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.levels import auc_of, tpr_of
 from leakscope.evaluate.limits import judge_gate
-from leakscope.evaluate.rating_results import Level
+from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.remedies import Remedy, remedies
 from leakscope.evaluate.results import AuditResults, CheckpointFit, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
@@ -105,8 +105,11 @@ def test_without_a_finding_there_is_no_advice(audits: dict[str, AuditResults]) -
 @pytest.mark.parametrize(("level", "has_advice"), [("low", False), ("moderate", True), ("severe", True)])
 def test_a_leak_calls_for_advice(audits: dict[str, AuditResults], level: Level, has_advice: bool) -> None:
     results = audits["quiet"]
-    leaky = replace(results, rating=replace(results.rating, level=level))
+    worst = RatingPart("worst", "bits of the most exposed 1% of records", level, level, 0.8, 0.8, 0.9, None)
+    leaky = replace(results, rating=Rating(level, level, (worst,), None))
     assert [remedy.finding for remedy in remedies(leaky)] == ["leakage"] * has_advice
+    for remedy in remedies(leaky):  # not the AUC, which is 0.5 here
+        assert remedy.found.startswith(f"Rating: {level}. The most exposed 1% of records reveal at least 0.8")
     source = replace(results.config.source, kind="predictions")
     saved = replace(leaky, config=replace(leaky.config, source=source))
     assert remedies(saved) == ()  # nothing can be trained again

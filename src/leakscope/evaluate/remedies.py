@@ -17,6 +17,7 @@ from leakscope.disk.toml_text import toml_table
 from leakscope.evaluate.exposure import models_needed
 from leakscope.evaluate.hygiene.models import LEAST_MODELS
 from leakscope.evaluate.hygiene.outcome import undermining
+from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, GroupFigures
 
 Finding = Literal["leakage", "duplicates", "late epochs", "overfitting", "overconfidence", "groups", "models"]
@@ -67,10 +68,9 @@ def _leakage(results: AuditResults) -> Iterator[Remedy]:
     """Defences can be tried on models that leakscope trains."""
     if results.rating.level not in CALLS_FOR_A_DEFENCE or results.config.source.kind != "population":
         return
-    auc = results.headline.auc.value or 0.0
     yield Remedy(
         "leakage",
-        f"The rating is {results.rating.level}: the strongest attack has an AUC of {auc:.3f}.",
+        rating_sentence(results),
         "Try the defences that apply to this model. The command ranks them by what they gain and cost, and "
         "writes a config with the best one.",
         "leakscope advise CONFIG.toml --minutes 10",

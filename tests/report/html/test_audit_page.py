@@ -26,6 +26,7 @@ from leakscope.evaluate.config import Source, SourceKind
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating import highest
+from leakscope.evaluate.rating_results import Rating
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
@@ -90,7 +91,7 @@ def test_every_promised_section_is_there_and_in_order(run: Path) -> None:
         "words",
     ]
     assert re.findall(r'<section id="([\w-]+)"', text(run)) == wanted
-    assert "TPR at 1% FPR" in text(run) and "not measurable" in text(run)
+    assert "No group is large enough to measure the TPR at 1%" in text(run)
     assert "leakscope verify whole" in text(run)
 
 
@@ -310,7 +311,9 @@ def test_a_recipe_s_stages_are_on_the_page(recipe: Recipe, sentence: str) -> Non
 
 def test_what_to_do_fits_the_outcome(run: Path) -> None:
     results = read_results(run, AuditResults)
-    rated = replace(results, rating=replace(results.rating, level="severe"), gate=None)
+    first, *others = results.rating.parts
+    parts = (replace(first, level="severe", at_most="severe"), *others)
+    rated = replace(results, rating=Rating("severe", "severe", parts, None), gate=None)
     assert actions(rated)[-1].startswith("Set limits")
     assert any(line.startswith("Leakage: try the defences") for line in actions(rated))
     saved = replace(rated, config=replace(results.config, source=Source("predictions", {})), attacks={
