@@ -220,9 +220,9 @@ class AttackFigures:
 class Headline:
     """What the strongest attack achieves.
 
-    The attack that is strongest on one half of the records is measured on the other half, so the choice among
-    several attacks does not raise the figure. Each set of records has a strongest attack of its own, chosen
-    in the same way.
+    The attack that is strongest on one half of the records and one half of the models is measured on the
+    other halves, so the choice among several attacks does not raise the figure. Each set of records has a
+    strongest attack of its own, chosen in the same way.
 
     Attributes:
         attack: label of the strongest attack.

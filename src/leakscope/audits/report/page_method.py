@@ -168,6 +168,15 @@ def _given(values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _choice(results: AuditResults) -> str:
+    """How the strongest attack is chosen without raising its AUC."""
+    if results.population.targets == 1:
+        how = "on one half of the records is measured on the other half"
+    else:
+        how = "on one half of the records and one half of the models is measured on the other halves"
+    return f"The attack that is strongest {how}, so its AUC is not raised by the choice."
+
+
 def _definitions(results: AuditResults) -> list[tuple[str, str]]:
     intervals = (
         "95%, for other records queried on the same model. They say nothing about another training run."
@@ -185,8 +194,7 @@ def _definitions(results: AuditResults) -> list[tuple[str, str]]:
         ("TPR at an FPR", "The TPR at the threshold whose expected FPR is the given one; a model that leaks "
          "nothing has a TPR equal to the FPR on average. The threshold is chosen on the target itself."),
         ("Advantage", "TPR - FPR on each half of the records, at the best threshold of the other half."),
-        ("Strongest attack", "The attack that is strongest on one half of the records is measured on the "
-         "other half, so its AUC is not raised by the choice."),
+        ("Strongest attack", _choice(results)),
         ("Intervals", intervals),
         ("Not measurable", "An FPR below one over the number of non-members cannot be observed."),
     ]  # fmt: skip
