@@ -20,7 +20,7 @@ def attack_table(results: AuditResults) -> Table:
     An FPR at which nothing was measured has no column; `remarks` say why.
     """
     by_attack = {label: _by_fpr(f.tpr_at_fpr) for label, f in results.attacks.items()}
-    fprs = _measured_fprs(point for own in by_attack.values() for point in own.values())
+    fprs = measured_fprs(point for own in by_attack.values() for point in own.values())
     head = ["attack", "AUC", "advantage", *(f"TPR at {percent(fpr)} FPR" for fpr in fprs)]
     rows = [
         [_shown(label, f), *map(_with_interval, (f.auc, f.advantage)), *_rates(by_attack[label], fprs)]
@@ -50,7 +50,7 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     headline, population = results.headline, results.population
     points = results.attacks[headline.attack].tpr_at_fpr
     shown = _shown_sets(results, fewest_records)
-    fprs = _measured_fprs([*points, *(point for _, figures in shown for point in figures.tpr_at_fpr)])
+    fprs = measured_fprs([*points, *(point for _, figures in shown for point in figures.tpr_at_fpr)])
     rates = (f"TPR at {percent(fpr)} FPR" for fpr in fprs)
     head = [results.config.noun.many, "number", "attack", "AUC", *rates]
     rows = [_set_row("all", population.records, headline.attack, headline.auc, _rates(_by_fpr(points), fprs))]
@@ -88,7 +88,7 @@ def _by_fpr(points: Iterable[TprFigure]) -> dict[float, TprFigure]:
     return {point.fpr: point for point in points}
 
 
-def _measured_fprs(points: Iterable[TprFigure]) -> list[float]:
+def measured_fprs(points: Iterable[TprFigure]) -> list[float]:
     """The FPRs at which any TPR was measured, the highest first."""
     return sorted({point.fpr for point in points if point.value is not None}, reverse=True)
 
@@ -108,7 +108,7 @@ def sets_remarks(results: AuditResults, fewest_records: int = 0) -> list[str]:
     unmeasured = [
         f"Not measurable, {name}: {say(own.reason)}." for name, own in sets if own.reason is not None
     ]
-    measured = _measured_fprs(results.attacks[results.headline.attack].tpr_at_fpr)
+    measured = measured_fprs(results.attacks[results.headline.attack].tpr_at_fpr)
     rates = [
         f"Not measurable, {name}: {point.reason}."
         for name, own in sets
@@ -125,7 +125,7 @@ def _of_choice(results: AuditResults) -> list[str]:
     strongest, auc = results.headline.attack, results.headline.auc
     if _with_interval(auc) == _with_interval(results.attacks[strongest].auc):
         return []
-    why = "because the strongest attack is chosen on one half of the records and measured on the other half"
+    why = "because the strongest attack is chosen on other records than it is measured on"
     of_all = f"The AUC over all records differs slightly from that of {strongest} in the table of attacks"
     return [results.config.noun.say(f"{of_all}, {why}.")]
 

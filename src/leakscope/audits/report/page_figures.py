@@ -11,6 +11,7 @@ from leakscope.audits.report.cells import (
     NOT_MEASURABLE,
     attack_table,
     interval_table,
+    measured_fprs,
     number,
     percent,
     rate,
@@ -158,9 +159,8 @@ def groups_section(results: AuditResults, fewest_records: int) -> Section:
     shown = {name: [g for g in groups if g.records >= fewest_records] for name, groups in all_columns.items()}
     columns = {name: groups for name, groups in shown.items() if groups}
     n_small = sum(map(len, all_columns.values())) - sum(map(len, columns.values()))
-    overall = results.attacks[attack].auc.value
     say = results.config.noun.say
-    charts = [_group_chart(k, name, columns[name], attack, overall, say) for k, name in enumerate(columns)]
+    charts = _group_charts(columns, attack, results.attacks[attack].auc.value, say)
     no_groups = "The records have no groups. Set `groups` to compare the risk between groups of people."
     absent = [] if all_columns else [Absent(say(no_groups))]
     if n_small:
@@ -176,6 +176,24 @@ def groups_section(results: AuditResults, fewest_records: int) -> Section:
     ]
     body: Body = [*(_groups_sentences(results) if charts else ()), *charts, *reasons, *absent]
     return Section("groups", "Groups", body, note)
+
+
+def _group_charts(
+    columns: Mapping[str, Sequence[GroupFigures]],
+    attack: str,
+    overall: float | None,
+    say: Callable[[str], str],
+) -> Body:
+    """A chart and a table per column; the TPRs that no group can measure are named below them."""
+    points = [point for groups in columns.values() for group in groups for point in group.tpr_at_fpr]
+    fprs = measured_fprs(points)
+    charts = [
+        _group_chart(k, groups, _group_table(name, groups, fprs, say), attack, overall, say)
+        for k, (name, groups) in enumerate(columns.items())
+    ]
+    missing = sorted({point.fpr for point in points if point.fpr not in fprs}, reverse=True)
+    at = " or ".join(map(percent, missing))
+    return [*charts, *([f"No group is large enough to measure the TPR at {at} FPR."] if missing else [])]
 
 
 def _groups_sentences(results: AuditResults) -> list[str]:
@@ -202,13 +220,14 @@ def _merge_groups(reason: str) -> str:
 
 def _group_chart(
     k: int,
-    column: str,
     groups: Sequence[GroupFigures],
+    numbers: Table,
     attack: str,
     overall: float | None,
     say: Callable[[str], str],
 ) -> Chart:
     """AUC by group; a dashed line is guessing, a solid one the AUC over all records."""
+    column = numbers.head[0]
     defined = [group for group in groups if group.auc.value is not None]
     aucs = [group.auc for group in defined]
     at_half = {"type": "line", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1, "yref": "paper",
@@ -225,10 +244,19 @@ def _group_chart(
         f"solid line {say('all records')}."
     )
     figure = {"data": [trace], "layout": layout}
-    rates = [f"TPR at {percent(point.fpr)} FPR" for point in groups[0].tpr_at_fpr]
-    rows = [[g.group, f"{g.records:,}", number(g.auc), *map(rate, g.tpr_at_fpr)] for g in groups]
-    numbers, height = Table([column, say("records"), "AUC", *rates], rows), 90 + 26 * len(defined)
-    return Chart(f"groups-{k}", figure, alt, numbers, height, title=f"By {column}")
+    return Chart(f"groups-{k}", figure, alt, numbers, 90 + 26 * len(defined), title=f"By {column}")
+
+
+def _group_table(
+    column: str, groups: Sequence[GroupFigures], fprs: Sequence[float], say: Callable[[str], str]
+) -> Table:
+    """AUC, and TPR at each of some FPRs, by group."""
+    rates = [f"TPR at {percent(fpr)} FPR" for fpr in fprs]
+    rows = [
+        [g.group, f"{g.records:,}", number(g.auc), *(rate(p) for p in g.tpr_at_fpr if p.fpr in fprs)]
+        for g in groups
+    ]
+    return Table([column, say("records"), "AUC", *rates], rows)
 
 
 def _intervals(estimates: Sequence[Estimate], k: int) -> PlotlyFigure:
