@@ -1,7 +1,7 @@
 """How much faster than other tools is a whole audit of the same model and data, and is it as strong?
 
 Rivals: sacroml (LiRA) and the Adversarial Robustness Toolbox, ART (shadow models, and a classifier trained on
-what they say), each as its documentation has it, in its fastest setting, in a process and an environment of
+their outputs), each as its documentation has it, in its fastest setting, in a process and an environment of
 its own. All audit the same trained network about the same records with the same number of shadow models of
 the same recipe; AUC and TPR at 1% FPR are computed by one function from each tool's scores. leakscope runs
 its whole audit, report included. The plain PyTorch loop is timed beside them (stacked_against_loop.py).
@@ -9,8 +9,8 @@ its whole audit, report included. The plain PyTorch loop is timed beside them (s
     python -m venv .venv-rivals && .venv-rivals/bin/pip install -r benchmarks/rivals/requirements.txt
     python benchmarks/against_rivals.py --write        # `make bench` does both
 
-Without that environment the rivals are left out, without a dataset's files the sizes that need them, and it
-says so. --write keeps the tables of a whole run in docs/benchmarks.md.
+Without that environment, the rivals are skipped; without a dataset's files, the sizes that need them; both
+are reported. --write writes the tables of a whole run into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _reached(contender: Contender, problem: Problem, options: argparse.Namespace
 
 
 def _clear(folder: Path) -> None:
-    """Removes what an earlier run left in folders, so that nobody goes on with models trained before."""
+    """Removes what an earlier run left in folders, so that no tool reuses models trained before."""
     for left in folder.iterdir():
         if left.is_dir():
             shutil.rmtree(left)

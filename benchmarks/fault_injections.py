@@ -35,7 +35,7 @@ HEADINGS = (
     "injections",
     "missed before",
     "recoveries",
-    "by a remedy told",
+    "by the printed remedy",
     "wrong verdicts",
     "silent losses",
 )
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def _possible(kinds: list[str]) -> list[str]:
-    """The kinds that can be tried here; those left out are told."""
+    """The kinds that can be tried here; those left out are printed."""
     reasons = {kind: why_not(kind) for kind in kinds}
     for kind, reason in reasons.items():
         if reason is not None:

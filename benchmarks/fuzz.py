@@ -71,8 +71,8 @@ def fuzz(kind: str, seed: int, first: int, n_inputs: int, seconds: float) -> int
         if number == first + 20:
             limit_memory()
     took = time.monotonic() - started
-    told = ", ".join(f"{n:,} {name}" for name, n in endings.most_common())
-    print(f"{kind}: {number - first:,} inputs in {took:.0f} s (slowest {slowest:.1f} s): {told}; "
+    summary = ", ".join(f"{n:,} {name}" for name, n in endings.most_common())
+    print(f"{kind}: {number - first:,} inputs in {took:.0f} s (slowest {slowest:.1f} s): {summary}; "
           f"{faults.total()} faults {dict(faults) if faults else ''}", flush=True)  # fmt: skip
     return faults.total()
 

@@ -161,11 +161,11 @@ def compare(before: Path, tiny: bool, only: str) -> None:
     started = time.monotonic()
     processes = {case: start(case, tiny) for case in cases(before) if only in case.name}
     ready = time.monotonic() + SECONDS_TO_PREPARE
-    alive = [case for case in processes if answer(processes[case], max(1.0, ready - time.monotonic()))]
-    print(f"prepared {len(alive)} of {len(processes)} after {time.monotonic() - started:.0f} s", flush=True)
-    rates: dict[Case, list[float]] = {case: [] for case in alive}
-    for number in range(1 + max((case.rounds for case in alive), default=-1)):
-        for case in [case for case in alive if number <= case.rounds]:
+    running = [case for case in processes if answer(processes[case], max(1.0, ready - time.monotonic()))]
+    print(f"prepared {len(running)} of {len(processes)} after {time.monotonic() - started:.0f} s", flush=True)
+    rates: dict[Case, list[float]] = {case: [] for case in running}
+    for number in range(1 + max((case.rounds for case in running), default=-1)):
+        for case in [case for case in running if number <= case.rounds]:
             stdin = processes[case].stdin
             assert stdin is not None
             stdin.write("go\n")
@@ -176,7 +176,7 @@ def compare(before: Path, tiny: bool, only: str) -> None:
                 flush=True,
             )
             if not line:
-                alive.remove(case)
+                running.remove(case)
             elif number:
                 rates[case].append(json.loads(line)["rate"])
     for case, found in rates.items():

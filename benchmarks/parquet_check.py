@@ -94,8 +94,8 @@ def _print_agreement(path: Path, seed: int, seconds: float) -> None:
         checked = _in_fork(lambda: parquet_probe.decode(str(path)))
         read = _in_fork(lambda: pl.read_parquet(path, glob=False))
         endings[_ENDINGS.get(checked, "ended the process"), _ENDINGS.get(read, "ended the process")] += 1
-    told = "; ".join(f"{n:,} {a} by the check, {b} by reading" for (a, b), n in endings.most_common())
-    print(f"{endings.total():,} spoiled files, seed {seed}: {told}", flush=True)
+    summary = "; ".join(f"{n:,} {a} by the check, {b} by reading" for (a, b), n in endings.most_common())
+    print(f"{endings.total():,} spoiled files, seed {seed}: {summary}", flush=True)
 
 
 def _write_spoiled(path: Path, rng: Random) -> None:

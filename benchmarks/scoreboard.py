@@ -3,7 +3,7 @@
     python benchmarks/scoreboard.py --bank FOLDER --bank FOLDER
 
 computes the cells that docs/results/scoreboard/ lacks, one file per bank, and writes docs/scoreboard.md.
-Without `--bank` it writes the page again. A run that is stopped goes on where it was.
+Without `--bank` it writes the page again. A run that is stopped resumes where it was.
 
 The targets are spread over the models of a bank. Each target has its own random references for each number of
 them, the same for all attacks; where the models of a bank come in complementary pairs, references are drawn

@@ -87,7 +87,7 @@ def _nothing(results: AdviceResults) -> str:
     if not helping:
         return (
             "No defence that was tried leaks less, beyond chance. More minutes allow more models, and with "
-            "these, smaller differences can be told from chance."
+            "these, smaller differences can be distinguished from chance."
         )
     best, config = helping[0], results.config
     utility, lost = utility_named(config.utility), -(best.utility.difference or 0.0)

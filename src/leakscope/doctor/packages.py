@@ -2,7 +2,7 @@
 
 Packages are imported in a process of their own: an import may raise anything, print, never end, or end the
 process. The process reports each package before and after; where it ends early, the package it was at is
-broken, and a new process goes on with the others.
+broken, and a new process checks the remaining ones.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _config_of_bank(
 
     own = sorted(described.keys() & {"models", "epochs", "every", "universe", "store_logits"})
     if own:
-        raise InputError(f"{', '.join(own)}: the bank itself says so; leave the option out")
+        raise InputError(f"{', '.join(own)}: set by the bank; leave the option out")
     given = read_given_bank(path)
     config = DynamicsConfig((given.setting(Setting(**described)),), attack, fpr)
     config.resolved_attack()

@@ -40,7 +40,7 @@ def read_subject(path: Path, data_dir: Path | None, given: dict[str, Any]) -> tu
     """
     twice = [name for name in _OF_THE_FILE if name in given]
     if twice:
-        raise InputError(f"{', '.join(twice)}: the config file says so; leave the option out")
+        raise InputError(f"{', '.join(twice)}: set by the config file; leave the option out")
     config = read_config(path)
     if config.data is None or config.target is not None:
         raise InputError(f"{path}: the study trains a population; give [data], and no [target]")
