@@ -15,7 +15,6 @@ import numpy as np
 from leakscope.advice.rank import ranked, recommended
 from leakscope.advice.results import AdviceConfig, AdviceResults, Effect, PopulationSummary, Tried
 from leakscope.array_types import BoolArray, FloatArray
-from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.compare.results import DifferenceFigure
@@ -24,7 +23,7 @@ from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import AuditResults, Figure
 from leakscope.evaluate.suggested_gate import suggested_gate
-from leakscope.evaluate.uncertainty import Sample
+from leakscope.evaluate.uncertainty import Replicates, Sample
 from leakscope.evaluate.utility import r_squared, utility_values
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference
 from leakscope.stats.estimate import Estimate
@@ -107,7 +106,10 @@ def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     attacks = resolve_all(config.attacks)
     strongest = max((one.label for one in attacks), key=lambda label: results.attacks[label].auc.value or 0.0)
     fitted = audit.attacked.fitted[strongest]  # what it has learned takes longer than the replicates
-    replicates = [_curves(fitted, sample, config.fpr), _utilities(sample)]
+    scored = sample.replicates(fitted)
+    if results.attacks[strongest].inverted:
+        scored = scored.negated()
+    replicates = [_curves(scored, config.fpr), _utilities(sample)]
     utility = _utility(results, signals)
     figures = Replicated(_figures(results, strongest, utility), np.concatenate(replicates, axis=1))
     return Measured(results, strongest, utility, figures)
@@ -128,9 +130,9 @@ def _figures(results: AuditResults, attack: str, utility: Estimate) -> FloatArra
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _curves(attack: Attack, sample: Sample, fpr: float | None) -> FloatArray:
+def _curves(scored: Replicates, fpr: float | None) -> FloatArray:
     """AUC and TPR, means over targets, without each group of models; float64 (groups, 2)."""
-    return np.array([_curve(one.values, one.in_mask, fpr) for one in sample.replicates(attack).without])
+    return np.array([_curve(one.values, one.in_mask, fpr) for one in scored.without])
 
 
 def _utilities(sample: Sample) -> FloatArray:
