@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import leakscope
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.gate import TprLimit
 from leakscope.evaluate.verdict import Verdict
 from tests.cli.command import run_command
 from tests.evaluate.test_attack_figures import figures
@@ -17,12 +19,28 @@ from tests.evaluate.test_attack_figures import figures
 N = 1_200
 
 
-def audited(out: Path, confidence: FloatArray, is_member: BoolArray, **settings: object) -> Verdict:
-    """An audit of one model's answers, of which the true class has this probability."""
+def audited(
+    out: Path,
+    confidence: FloatArray,
+    is_member: BoolArray,
+    of_references: FloatArray | None = None,
+    **settings: object,
+) -> Verdict:
+    """An audit of one model's answers, of which the true class has this probability.
+
+    Those of references, trained on other records, are (references, records).
+    """
     labels = np.arange(len(confidence)) % 2
-    probabilities = np.where(np.arange(2) == labels[:, None], confidence[:, None], 1 - confidence[:, None])
+
+    def probabilities(own: FloatArray) -> FloatArray:
+        return np.where(np.arange(2) == labels[:, None], own[..., None], 1 - own[..., None])
+
+    arrays = {"probabilities": probabilities(confidence), "labels": labels, "members": is_member}
+    if of_references is not None:
+        arrays["reference_probabilities"] = probabilities(of_references)
+        arrays["reference_members"] = np.zeros(of_references.shape, dtype=np.bool_)
     file = out.with_suffix(".npz")
-    np.savez(file, probabilities=probabilities, labels=labels, members=is_member)
+    np.savez(file, **arrays)
     return leakscope.audit(leakscope.SavedPredictions(file), out=out, **settings)
 
 
@@ -75,6 +93,32 @@ def test_a_comparison_counts_what_leaks_in_either_direction(tmp_path: Path) -> N
         audited(tmp_path / name, confidence, is_member)
     compared = run_command("compare", tmp_path / "before", tmp_path / "after", "--out", tmp_path / "compared")
     assert "after LEAKS MORE than before" in " ".join(compared.out.split())
+
+
+def test_a_gate_does_not_pass_by_scores_whose_direction_is_not_certain(tmp_path: Path) -> None:
+    """Members are less sure, but not certainly so; turned around, the AUC may be above 0.56."""
+    confidence, is_member = answers(0, (0.60, 0.975), (0.60, 0.99))
+    others = np.random.default_rng(0).uniform(0.6, 0.99, (8, N))
+    verdict = audited(
+        tmp_path / "run", confidence, is_member, others,
+        attacks=["loss"], gate=leakscope.Gate(max_auc=0.56, max_advantage=0.2),
+    )  # fmt: skip
+    loss = verdict.results.attacks["loss"]
+    assert not loss.inverted and loss.auc.value is not None and 0.45 < loss.auc.value < 0.48
+    assert verdict.results.gate is not None
+    outcomes = {limit.limit_on: limit.outcome for limit in verdict.results.gate.limits}
+    assert outcomes == {"max_auc": "inconclusive", "max_advantage": "passed"}
+    assert loss.auc.high is not None and loss.auc.high_99 is not None
+    half_width = (loss.auc.high - loss.auc.value) * stats.norm.ppf(0.995) / stats.norm.ppf(0.975)
+    assert loss.auc.high_99 == pytest.approx(1 - loss.auc.value + half_width, abs=0.003)
+
+
+def test_a_gate_passes_models_that_leak_nothing_in_either_direction(tmp_path: Path) -> None:
+    confidence, is_member = answers(5, (0.60, 0.99), (0.60, 0.99))
+    others = np.random.default_rng(1).uniform(0.6, 0.99, (8, N))
+    gate = leakscope.Gate(max_auc=0.6, max_advantage=0.2, max_tpr=(TprLimit(0.1, 0.2),))
+    verdict = audited(tmp_path / "run", confidence, is_member, others, attacks=["loss"], gate=gate)
+    assert verdict.outcome == "passed"
 
 
 def test_noise_is_hardly_ever_turned_around() -> None:

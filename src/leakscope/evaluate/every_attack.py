@@ -17,6 +17,7 @@ from leakscope.disk.second_process import are_small, shared_out
 from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.config import EvaluationConfig
+from leakscope.evaluate.figure import with_gate_ends_of
 from leakscope.evaluate.headline import HalfAucs, half_aucs, strongest
 from leakscope.evaluate.most_exposed import most_exposed_records
 from leakscope.evaluate.record_sets import figures_in_set, strongest_in_set
@@ -81,6 +82,13 @@ class _Attack(NamedTuple):
     fitted: Attack
     scores: FloatArray
     own_scores: FloatArray
+
+    def turned(self, scratch: Scratch) -> _Attack:
+        """The same with scores of the opposite sign."""
+        scores, own_scores = (
+            np.negative(values, out=scratch.empty(values.shape)) for values in (self.scores, self.own_scores)
+        )
+        return self._replace(scores=scores, own_scores=own_scores)
 
 
 class _Measured(NamedTuple):
@@ -152,16 +160,24 @@ def _measured(common: _Common, one: _Attack) -> _Measured:
 
     Attacks without references of both kinds assume that members have the higher scores. Some trainings, such
     as label smoothing, turn that around, and whoever notices turns the scores around, too. The 99% interval
-    decides, so models that leak nothing are judged this way in 0.5% of audits.
+    decides, so models that leak nothing are judged this way in 0.5% of audits. Where neither direction is
+    certain, the scores stay as they are, but a gate has to hold in both.
     """
     replicates = common.sample.replicates(one.fitted)
     found = _measured_as_scored(common, one, replicates)
-    highest = found.figures.auc.high_99
-    if one.fitted.references == "both" or highest is None or not highest < 0.5:
+    auc = found.figures.auc
+    is_settled = auc.low is not None and auc.low > 0.5
+    if one.fitted.references == "both" or auc.high_99 is None or is_settled:
         return found
-    turned = one._replace(scores=-one.scores, own_scores=-one.own_scores)
-    found = _measured_as_scored(common, turned, replicates.negated())
-    return found._replace(figures=replace(found.figures, inverted=True))
+    turned, of_turned = one.turned(common.scratch), replicates.negated()
+    if auc.high_99 < 0.5:
+        found = _measured_as_scored(common, turned, of_turned)
+        return found._replace(figures=replace(found.figures, inverted=True))
+    of_population = of_turned.of_population(common.columns)
+    scored = Scored(turned.own_scores, common.own_mask, of_population, common.in_sample)
+    sets = found.figures.most_exposed, found.figures.canaries
+    other_way = attack_figures(scored, common.config, {}, *sets, common.scratch)
+    return found._replace(figures=with_gate_ends_of(found.figures, other_way))
 
 
 def _measured_as_scored(common: _Common, one: _Attack, replicates: Replicates) -> _Measured:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from leakscope.array_types import FloatArray
-from leakscope.evaluate.results import Figure
+from leakscope.evaluate.results import AttackFigures, Figure
 from leakscope.stats.intervals import Interval, wilson
 from leakscope.stats.two_way import Variance
 
@@ -16,6 +17,8 @@ UNDEFINED = Figure(float("nan"), float("nan"), float("nan"), sd=None)
 """A figure that cannot be measured."""
 LEVEL, GATE_LEVEL = 0.95, 0.99
 """Of the intervals that are printed, and of those that a gate compares with its limits."""
+FigureT = TypeVar("FigureT", bound=Figure)
+_PRINTED_ENDS, _GATE_ENDS = ("high", "these_high"), ("high_99", "these_high_99")
 _ROUNDING = 1e-9  # a smaller standard error is rounding: all records and models agree
 
 
@@ -98,12 +101,27 @@ def figure_with_intervals(
     )
 
 
-def with_highest_ends(figure: Figure, others: Sequence[Figure]) -> Figure:
+def with_highest_ends(
+    figure: FigureT, others: Sequence[Figure], ends: Sequence[str] = (*_PRINTED_ENDS, *_GATE_ENDS)
+) -> FigureT:
     """The figure with the highest upper ends of its own and of others, of those that it has."""
 
     def highest(end: str) -> float | None:
         known = [value for one in (figure, *others) if (value := getattr(one, end)) is not None]
         return max(known) if known else None
 
-    ends = ("high", "high_99", "these_high", "these_high_99")
     return replace(figure, **{end: highest(end) for end in ends})
+
+
+def with_gate_ends_of(figures: AttackFigures, other_way: AttackFigures) -> AttackFigures:
+    """The figures of an attack, whose limits have to hold for the opposite scores as well."""
+
+    def either(own: FigureT, other: FigureT) -> FigureT:
+        return with_highest_ends(own, [other], _GATE_ENDS)
+
+    return replace(
+        figures,
+        auc=either(figures.auc, other_way.auc),
+        advantage=either(figures.advantage, other_way.advantage),
+        tpr_at_fpr=tuple(map(either, figures.tpr_at_fpr, other_way.tpr_at_fpr)),
+    )

@@ -34,8 +34,8 @@ class Figure(Estimate):
         these_low: lower end for *these records*: other models trained on random halves of the same records;
             None for one target.
         these_high: upper end for these records; None for one target.
-        high_99: upper end of the 99% interval for records like these, which a gate compares with its limit;
-            None: there is no interval.
+        high_99: for gates, upper end of the 99% interval for records like these; the higher one of both
+            directions of the scores where neither is certain; None: there is no interval.
         these_high_99: the same for these records; None for one target.
     """
 
