@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.stats.intervals import delong, wilson
@@ -19,6 +19,7 @@ from leakscope.stats.parts import (
     ranked,
     rate_parts,
     tpr_parts,
+    tpr_slope,
 )
 from leakscope.stats.roc import auc, split_scores
 from leakscope.stats.roc_summary import tpr_at_expected_fpr
@@ -59,6 +60,23 @@ def test_ties_count_as_if_they_were_broken_at_random() -> None:
         assert tpr_at_expected_fpr(split_scores(scores, is_member), fpr) == pytest.approx(
             np.mean(broken), abs=error
         )
+
+
+@pytest.mark.parametrize("separation", [0.0, 0.5, 1.0, 2.5])
+@pytest.mark.parametrize("fpr", [0.01, 0.03, 0.1])
+def test_the_slope_is_that_of_a_concave_curve(separation: float, fpr: float) -> None:
+    """Of two normal distributions, whose curve has the slope of their likelihood ratio."""
+    at_quantiles = ndtri((np.arange(20_000) + 0.5) / 20_000)
+    scores = np.concatenate([at_quantiles + separation, at_quantiles])[None]
+    slope = tpr_slope(ranked(scores, np.arange(40_000)[None] < 20_000), fpr)
+    exact = np.exp(separation * (-ndtri(fpr) - separation / 2))
+    assert exact * 0.95 < slope < exact * 1.03
+
+
+def test_the_slope_where_no_member_is_called_is_that_of_a_line() -> None:
+    scores = np.r_[np.linspace(82.5, 88.5, 7), np.arange(100.0)][None]  # the highest two tenths call all
+    slope = tpr_slope(ranked(scores, np.arange(107)[None] < 7), 0.1)
+    assert slope == pytest.approx(1 / 0.15)
 
 
 def test_one_score_for_all_has_a_tpr_of_the_fpr() -> None:
