@@ -111,14 +111,14 @@ _OF_TRAIN = {
 """Packages of the extra `train` -> what needs them."""
 
 
-def require_train(package: str = "torch") -> None:
-    """Raises MissingExtraError where a package of the extra `train` is not installed."""
+def require_train() -> None:
+    """Raises MissingExtraError where torch, which the extra `train` brings, is not installed."""
     try:
-        is_installed = find_spec(package) is not None
+        is_installed = find_spec("torch") is not None
     except (ValueError, ModuleNotFoundError):  # somebody has marked it as missing
         is_installed = False
     if not is_installed:
-        raise MissingExtraError(missing_extra(package))
+        raise MissingExtraError(missing_extra("torch"))
 
 
 def missing_extra(package: str | None) -> str:

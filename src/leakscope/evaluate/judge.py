@@ -21,7 +21,7 @@ from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.claim_tests import figures_of_claim
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.every_attack import figures_of_attacks
-from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
+from leakscope.evaluate.exposure import exposed_records, exposure_flags
 from leakscope.evaluate.fit import checkpoint_fits
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import AttackedModels, models_to_check
@@ -94,7 +94,7 @@ def judge(
     groups, groups_left_out = _evaluated_groups(metadata, design.units, config)
     risk = _risk(evidence.scores, evidence.memberships.rows(targets))
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
-    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
+    exposed = None if risk is None else exposed_records(risk, decision, config.noun)
     hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
     sample = Sample.of(signals, design, targets, sampled_scores=sampled_scores)
     attacks, headline = figures_of_attacks(
@@ -141,7 +141,7 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
     if units is not None:
         _write_rows_of_units(folder, metadata, judged)
     own = metadata.of_units(units, config.unit)
-    flags = None if judged.risk is None else exposure_flags(judged.risk, FALSE_DISCOVERY_RATE)
+    flags = None if judged.risk is None else exposure_flags(judged.risk)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }

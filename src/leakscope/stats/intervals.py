@@ -64,14 +64,13 @@ class AucEstimate(NamedTuple):
 class Spread(NamedTuple):
     """A quantity over targets: mean, standard deviation (n - 1), and the t interval of the mean.
 
-    `n_undefined` targets had NaN and are left out of the other figures.
+    Targets with NaN are left out; `n` is the number of the others.
     """
 
     mean: float
     sd: float
     interval: Interval
     n: int
-    n_undefined: int
 
 
 def check_level(level: float) -> None:
@@ -250,33 +249,30 @@ def highest_advantage(sides: SplitScores, level: float = 0.95) -> float:
     return float(min(tpr - fpr + np.hypot(most.high - tpr, fpr - least.low), 1.0))
 
 
-def spread_over_targets(values: npt.ArrayLike, level: float = 0.95) -> Spread:
-    """Mean over targets with its t interval; NaN entries are left out and counted.
+def spread_over_targets(values: npt.ArrayLike) -> Spread:
+    """Mean over targets with its 95% t interval; NaN entries are left out.
 
     Targets of one population share records and references, so the interval describes the models of this
     population; it does not account for another sample of records.
 
     Args:
         values: float (targets,), one figure per target.
-        level: two-sided confidence.
     """
-    check_level(level)
     given = np.asarray(values, dtype=np.float64).reshape(-1)
     defined = given[~np.isnan(given)]
     if np.isinf(defined).any():
         raise InputError(
             f"{int(np.isinf(defined).sum())} of {len(given)} values are infinite; report their median"
         )
-    n, n_undefined = len(defined), len(given) - len(defined)
+    level, n = 0.95, len(defined)
     mean = float(defined.mean()) if n else float("nan")
     if n < 2:
         undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
-        return Spread(mean, float("nan"), undefined, n, n_undefined)
+        return Spread(mean, float("nan"), undefined, n)
     sd = float(defined.std(ddof=1))
     half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
-    return Spread(
-        mean, sd, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"), n, n_undefined
-    )
+    interval = Interval(mean - half_width, mean + half_width, level, f"t over {n} targets")
+    return Spread(mean, sd, interval, n)
 
 
 def fisher_interval(

@@ -23,7 +23,6 @@ from leakscope.studies.dynamics.results import (
 )
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 
-PAPER = "Evaluating the Dynamics of Membership Privacy in Deep Learning (arXiv 2507.23291)"
 SUMMARY = ("figure", "measured", "± standard error", "noise floor", "range of the floor")
 COMPARED = (
     "run",
