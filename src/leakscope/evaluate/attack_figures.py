@@ -129,9 +129,7 @@ def attack_figures(
     return figures
 
 
-def sorted_split_scores(
-    scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY
-) -> Iterator[SplitScores]:
+def sorted_split_scores(scores: FloatArray, in_mask: BoolArray, scratch: Scratch) -> Iterator[SplitScores]:
     """Each target's sorted scores, members and non-members; arrays on `scratch` when they are many."""
     ordered = scratch.empty(scores.shape)
 

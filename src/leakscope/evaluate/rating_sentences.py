@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.levels import LEVELS, advantage_of, auc_of, tpr_of
-from leakscope.evaluate.nouns import RECORD, Noun
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
@@ -45,7 +45,7 @@ def _without_canaries(rating: Rating) -> str:
     return "" if alone == rating.level else f" Without the canaries, the rating would be {alone}."
 
 
-def decisive_sentence(part: RatingPart, noun: Noun = RECORD) -> str:
+def decisive_sentence(part: RatingPart, noun: Noun) -> str:
     """Why a figure reaches its level."""
     if part.about == "gate":
         return "The gate failed, which counts as at least moderate."

@@ -73,7 +73,7 @@ class ReportContext:
     sections: Sequence[Section] = ()
 
 
-def attack_context(results: AttackResults, redacted: bool = False) -> ReportContext:
+def attack_context(results: AttackResults, redacted: bool) -> ReportContext:
     """The context of `leakscope attack`, which knows no truth.
 
     The hash of the public records covers who is a member, so a redacted report has none: it would confirm a

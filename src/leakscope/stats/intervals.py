@@ -99,7 +99,7 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
     return Bounds(clopper_pearson_lows(k, n, level), np.where(k < n, high, 1.0))
 
 
-def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95) -> FloatArray:
+def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float) -> FloatArray:
     """The lower ends alone; arguments as in `clopper_pearson_bounds`."""
     check_level(level)
     k, n = _counts(successes, trials)

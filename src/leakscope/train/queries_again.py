@@ -48,7 +48,7 @@ def block_query_log_odds(
     inputs: Inputs,
     design: Design,
     rows: int,
-    answers: Callable[[slice, int], Tensor] | None = None,
+    answers: Callable[[slice, int], Tensor] | None,
 ) -> npt.NDArray[np.float32]:
     """Log-odds of the label for each of `inputs.queries`; float32 (models, records, queries).
 

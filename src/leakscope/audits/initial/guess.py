@@ -78,7 +78,7 @@ def guess(
     return found
 
 
-def guess_label(look: Look, id_column: str | None = None) -> tuple[str, str]:
+def guess_label(look: Look, id_column: str | None) -> tuple[str, str]:
     """The column that is probably the label, and why."""
     by_name = {name.strip().lower(): name for name in reversed(look.names) if name != id_column}
     for name in _LABELS:
