@@ -27,7 +27,7 @@ from typing import TypeVar
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
+from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.curve_variances import CurveVariances, curve_variances, of_one_target
@@ -261,8 +261,7 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
         return np.asarray((tpr - fpr).mean(axis=0))
 
     size = max(1, _TARGETS_TOGETHER // len(records))
-    some = [slice(start, start + size) for start in range(0, len(scored.scores), size)]
-    return np.concatenate(on_threads(advantages, some, size * len(records)))
+    return np.concatenate(on_threads(advantages, list(blocks(len(scored.scores), size)), size * len(records)))
 
 
 def _counts_in_halves(of_records: BoolArray, is_second: BoolArray) -> IntArray:

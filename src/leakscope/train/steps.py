@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.disk.scratch import blocks
 from leakscope.privacy.accounting import noise_multiplier
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
@@ -175,10 +176,9 @@ class HostSteps(Steps):
         """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
         steps, models, batch = index.shape
         together = max(1, GATHERED_AT_ONCE // (models * batch * max(1, self._x[0].numel())))
-        for start in range(0, steps, together):
-            part = index[start : start + together]
-            flat = part.reshape(-1)
-            x = self._rows(flat).view(*part.shape, *self._x.shape[1:])
+        for some in blocks(steps, together):
+            part = index[some]
+            x = self._rows(part.reshape(-1)).view(*part.shape, *self._x.shape[1:])
             yield from zip(x, labels_at(self._y, part), strict=True)
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:
