@@ -10,6 +10,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
+from leakscope.report.phrases import enumeration
 
 _LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
 """What a part of the rating is about -> the limit on that figure."""
@@ -110,8 +111,7 @@ def _nothing_found(results: AuditResults) -> str:
 
 
 def _missed(results: AuditResults) -> str:
-    missed = list(_ends(results))
-    return f"{', '.join(missed[:-1])} or {missed[-1]}" if len(missed) > 1 else missed[0]
+    return enumeration(list(_ends(results)), "or")
 
 
 def _ends(results: AuditResults) -> Iterator[str]:

@@ -11,6 +11,7 @@ from leakscope.errors import InputError
 from leakscope.hardness.correlations import BINS
 from leakscope.hardness.registry import measure_label
 from leakscope.report.gauge import Gauge
+from leakscope.report.phrases import percent
 from leakscope.report.study_page import NO_COMMAND, Command, around, options
 from leakscope.stats.intervals import fisher_interval
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
@@ -349,11 +350,6 @@ def entropy_rows(run: RunResults) -> list[list[str]]:
 def population_sentences(results: DynamicsResults) -> list[str]:
     """How much independent populations of each setting differ."""
     return [f"{name}: {variation_sentence(spread.advantage)}" for name, spread in results.populations.items()]
-
-
-def percent(share: float | None) -> str:
-    """A share in percent."""
-    return "undefined" if share is None else f"{100 * share:.1f}%"
 
 
 def _counted(n: int, noun: str) -> str:
