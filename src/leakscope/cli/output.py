@@ -197,11 +197,12 @@ def saved_text(out: Path) -> str:
     """What a kill would leave of the run in `out`: finished models, and the state of those in training."""
     from leakscope.bank.bank import n_models_saved
     from leakscope.disk.saved_training import last_saved
+    from leakscope.report.phrases import counted
 
     if not out.is_dir():  # not written yet, or an address
         return ""
     n_saved, saved_at = n_models_saved(out), last_saved(out)
-    text = f"; {n_saved:,} {'model' if n_saved == 1 else 'models'} saved"
+    text = f"; {counted(n_saved, 'model')} saved"
     if saved_at is None:
         return text
     return f"{text}, training state saved {max(time.time() - saved_at, 0):,.0f} s ago"

@@ -27,6 +27,11 @@ def with_interval(
     return f"{written(value)} ({written(low)} to {written(high)})"
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of them: "1 model", "1,200 models"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def enumeration(names: Sequence[str], before_last: str = "and") -> str:
     """Names in a sentence: a, b and c."""
     *others, last = names

@@ -4,7 +4,7 @@ Which interval means what:
 
 - `clopper_pearson`: a rate at a predefined threshold; covers at least as often as stated.
 - `delong`: an AUC on one target, records drawn independently; asymptotic.
-- `spread_over_targets`: a mean over targets; how much the figure varies between trained models.
+- `mean_over_targets`: how much a figure varies between trained models.
 - `advantage_interval`: the largest TPR - FPR, although its threshold was chosen on the same scores.
 - `highest_advantage`: an upper end for the same, much closer to it.
 - `fisher_interval`: a Pearson or Spearman correlation; asymptotic.
@@ -61,16 +61,11 @@ class AucEstimate(NamedTuple):
     interval: Interval
 
 
-class Spread(NamedTuple):
-    """A quantity over targets: mean, standard deviation (n - 1), and the t interval of the mean.
-
-    Targets with NaN are left out; `n` is the number of the others.
-    """
+class MeanOverTargets(NamedTuple):
+    """The mean of a quantity over targets, and its t interval."""
 
     mean: float
-    sd: float
     interval: Interval
-    n: int
 
 
 def check_level(level: float) -> None:
@@ -249,7 +244,7 @@ def highest_advantage(sides: SplitScores, level: float = 0.95) -> float:
     return float(min(tpr - fpr + np.hypot(most.high - tpr, fpr - least.low), 1.0))
 
 
-def spread_over_targets(values: npt.ArrayLike) -> Spread:
+def mean_over_targets(values: npt.ArrayLike) -> MeanOverTargets:
     """Mean over targets with its 95% t interval; NaN entries are left out.
 
     Targets of one population share records and references, so the interval describes the models of this
@@ -268,11 +263,10 @@ def spread_over_targets(values: npt.ArrayLike) -> Spread:
     mean = float(defined.mean()) if n else float("nan")
     if n < 2:
         undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
-        return Spread(mean, float("nan"), undefined, n)
+        return MeanOverTargets(mean, undefined)
     sd = float(defined.std(ddof=1))
     half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
-    interval = Interval(mean - half_width, mean + half_width, level, f"t over {n} targets")
-    return Spread(mean, sd, interval, n)
+    return MeanOverTargets(mean, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"))
 
 
 def fisher_interval(

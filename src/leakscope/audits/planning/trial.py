@@ -20,6 +20,7 @@ from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker, threads_limited
 from leakscope.models.language import activations_of_a_token
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.report.phrases import counted
 from leakscope.train import loop
 from leakscope.train.adapters.choice import base_of
 from leakscope.train.adapters.losses import LOGITS_AT_ONCE
@@ -109,9 +110,9 @@ class Networks:
         """How `seconds` was measured."""
         recipe = self._recipe
         return (
-            f"training steps and queries of {_counted(len(self._models), 'model')} at once, times "
-            f"{_counted(recipe.epochs_of_all_stages, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
-            f"{_counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
+            f"training steps and queries of {counted(len(self._models), 'model')} at once, times "
+            f"{counted(recipe.epochs_of_all_stages, 'epoch')} of {counted(self._batches.steps, 'step')}, "
+            f"{counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
         )
 
     def memory(self) -> tuple[int, int]:
@@ -320,7 +321,3 @@ def extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
 
 def _n_numbers(output: object) -> int:
     return output.numel() if isinstance(output, Tensor) else 0
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

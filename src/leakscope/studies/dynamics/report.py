@@ -11,7 +11,7 @@ from leakscope.errors import InputError
 from leakscope.hardness.correlations import BINS
 from leakscope.hardness.registry import measure_label
 from leakscope.report.gauge import Gauge
-from leakscope.report.phrases import percent
+from leakscope.report.phrases import counted, percent
 from leakscope.report.study_page import NO_COMMAND, Command, around, options
 from leakscope.stats.intervals import fisher_interval
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
@@ -249,9 +249,9 @@ def sentences(run: RunResults) -> list[str]:
     if first is not None and len(run.epochs) > 1:
         lines.append(f"70% of them were already there by epoch {first:.0f} of {setting.epochs}.")
     if population.diverged_models:
-        lines.append(f"{_counted(population.diverged_models, 'model')} diverged and were excluded.")
+        lines.append(f"{counted(population.diverged_models, 'model')} diverged and were excluded.")
     if population.judged_records < population.records:
-        missing = _counted(population.records - population.judged_records, "record")
+        missing = counted(population.records - population.judged_records, "record")
         lines.append(f"Not judged, because every model or no model was trained on them: {missing}.")
     return [*lines, *run.undefined, *failure_signatures(run)]
 
@@ -350,10 +350,6 @@ def entropy_rows(run: RunResults) -> list[list[str]]:
 def population_sentences(results: DynamicsResults) -> list[str]:
     """How much independent populations of each setting differ."""
     return [f"{name}: {variation_sentence(spread.advantage)}" for name, spread in results.populations.items()]
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _summary_row(row: _Row, figure: Figure[Number]) -> list[str]:
