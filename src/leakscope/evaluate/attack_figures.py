@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -360,33 +361,29 @@ def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> t
         for name, at in grouping.items():
             sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
-    sampled = Grouping(grouping.names, grouping.codes[scored.sample])
-    both = [
-        (name, records, sampled_records)
-        for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    in_sample = Grouping(grouping.names, grouping.codes[scored.sample])
+    groups = [
+        _Group(name, sides[name], records, sampled)
+        for (name, records), (_, sampled) in zip(grouping.items(), in_sample.items(), strict=True)
     ]
     n_scores = scored.replicates.whole.values.size * (1 + len(scored.replicates.without))
-    return tuple(
-        on_threads(
-            lambda group: _group_figures(group[0], sides[group[0]], scored, group[1:], budgets),
-            both,
-            n_scores // max(len(both), 1),
-        )
-    )
+    of_group = partial(_group_figures, scored=scored, budgets=budgets)
+    return tuple(on_threads(of_group, groups, n_scores // max(len(groups), 1)))
 
 
-def _group_figures(
-    group: str,
-    sides: Sequence[SplitScores],
-    scored: Scored,
-    columns: tuple[IntArray, IntArray],
-    budgets: Sequence[float],
-) -> GroupFigures:
-    """The figures of one group; `columns` are its records among all, and among the sample."""
-    records, sampled = columns
-    replicates = scored.replicates.of_records(sampled)
-    variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
-    advantages = _advantages(scored, records)
-    auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
+class _Group(NamedTuple):
+    """A group of records: each target's sorted scores, its records among all, and among the sample."""
+
+    name: str
+    sides: Sequence[SplitScores]
+    records: IntArray
+    sampled: IntArray
+
+
+def _group_figures(group: _Group, scored: Scored, budgets: Sequence[float]) -> GroupFigures:
+    replicates = scored.replicates.of_records(group.sampled)
+    variances = curve_variances(replicates, len(group.records), _measurable(budgets, group.sides[0]))
+    advantages = _advantages(scored, group.records)
+    auc, advantage, tprs = _curve_figures(group.sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
-    return GroupFigures(group, len(records), auc, advantage, rates)
+    return GroupFigures(group.name, len(group.records), auc, advantage, rates)
