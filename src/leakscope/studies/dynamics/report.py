@@ -111,11 +111,9 @@ def command(config: DynamicsConfig) -> Command:
     if not candidates:
         return NO_COMMAND
     preset, changes = min(candidates, key=lambda pair: len(pair[1]))
-    given = {"populations": populations, "attack": config.attack, "fpr": config.fpr}
-    defaults = {"populations": 1, "attack": "lira", "fpr": None}
     stores_logits = changes.pop("store_logits", None)
     logits = [] if stores_logits is None else ["--logits" if stores_logits else "--no-logits"]
-    more = options({**changes, **{k: v for k, v in given.items() if v != defaults[k]}})
+    more = options(changes | _judging(config, populations))
     return Command(
         ("leakscope", "study", "dynamics", "--preset", preset, *more, *logits, "--out", "runs/again")
     )
@@ -128,9 +126,14 @@ def _command_of_subject(config: DynamicsConfig, populations: int) -> Command:
     decided = _OF_BANK if setting.bank else _OF_CONFIG
     given = {name: value for name, value in vars(setting).items() if name not in decided}
     changes = {name: value for name, value in given.items() if value != getattr(default, name)}
+    more = options(changes | _judging(config, populations))
+    return Command(("leakscope", "study", "dynamics", *subject, *more, "--out", "runs/again"))
+
+
+def _judging(config: DynamicsConfig, populations: int) -> dict[str, object]:
+    """How models are judged, as options of the command line that differ from their defaults."""
     judging = {"populations": (populations, 1), "attack": (config.attack, "lira"), "fpr": (config.fpr, None)}
-    changes |= {name: value for name, (value, usual) in judging.items() if value != usual}
-    return Command(("leakscope", "study", "dynamics", *subject, *options(changes), "--out", "runs/again"))
+    return {name: value for name, (value, usual) in judging.items() if value != usual}
 
 
 _OF_BANK = ("bank", "config", "population", "models", "universe", "epochs", "every", "store_logits")
