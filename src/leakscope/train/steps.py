@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -30,6 +30,24 @@ _WIDTH_UNIT = 4  # rows; batches of DP-SGD have few widths, so that memory is us
 
 AfterStep = Callable[[int], None]
 """Called with the number of steps of the epoch that are done."""
+
+
+class Epoch(NamedTuple):
+    """What was drawn for one epoch of a block.
+
+    Attributes:
+        order: the records, int64 (steps, models, batch), or what `BatchPlan.draws` gives.
+        lr: one learning rate per step.
+        first: the step to begin with; those before it were taken before training was interrupted.
+        views: how records are looked at; None: as they are.
+        mixes: the records to mix them with; None: none.
+    """
+
+    order: AnyArray
+    lr: list[float]
+    first: int = 0
+    views: Views | None = None
+    mixes: Mixes | None = None
 
 
 class Stack(Protocol):
@@ -138,19 +156,9 @@ class HostSteps(Steps):
         self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
-    def run_epoch(
-        self,
-        order: AnyArray,
-        views: Views | None,
-        mixes: Mixes | None,
-        lr: list[float],
-        first: int,
-        after_step: AfterStep,
-    ) -> None:
-        """One epoch from step `first` on.
-
-        `order` has the records, int64 (steps, models, batch), and `lr` one learning rate per step.
-        """
+    def run_epoch(self, epoch: Epoch, after_step: AfterStep = lambda _: None) -> None:
+        """One epoch, from its first step on."""
+        order, lr, first, views, mixes = epoch
         device = self._x.device
         row_weight = torch.from_numpy(self._plan.weights(order)).to(device).unbind()
         clips = self._plan.clips(order) if isinstance(self._plan, PoissonPlan) else None
