@@ -44,7 +44,6 @@ banks = st.tuples(st.integers(2, 9), st.integers(1, 12), st.integers(0, 10**6)).
 )
 
 
-@settings(deadline=None)
 @given(banks)
 def test_left_out_moments_are_those_of_an_explicit_loop(bank):
     values, mask = bank
@@ -166,7 +165,7 @@ def test_models_that_all_agree_give_finite_scores():
     assert (scores[~in_mask] < 0).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(banks, st.floats(-50, 50), st.floats(0.1, 10))
 def test_scores_do_not_depend_on_the_unit_of_the_signal(bank, shift, scale):
     values, mask = bank
