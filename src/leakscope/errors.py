@@ -1,6 +1,6 @@
 """Errors and exit codes. A user's mistake ends with one clear line; a bug shows its traceback."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 from importlib.util import find_spec
@@ -140,6 +140,11 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "", after: str =
     """The closest of the known names as a question between two texts; empty where none is close."""
     near = get_close_matches(name, list(known), n=1)
     return f"{before}did you mean {near[0]!r}?{after}" if near else ""
+
+
+def choose_from(name: str, known: Collection[str]) -> str:
+    """What to give instead of an unknown name: the closest of the known ones, if any, and all of them."""
+    return f"{did_you_mean(name, known, after=' ')}choose from {', '.join(known)}"
 
 
 def first_line(error: BaseException) -> str:
