@@ -29,7 +29,7 @@ from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.disk.memory import collect_rarely, reuse_memory
 from leakscope.disk.second_process import second_process
 from leakscope.disk.storage import storage_errors
-from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
+from leakscope.errors import InputError, LeakscopeError, choose_from, require_train
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
@@ -183,8 +183,7 @@ def audit_settings(given: dict[str, Any]) -> AuditSettings:
     known = [field.name for field in fields(AuditSettings)]
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known, after=" ")
-            raise InputError(f"{name} is not a setting of an audit; {hint}choose from {', '.join(known)}")
+            raise InputError(f"{name} is not a setting of an audit; {choose_from(name, known)}")
     return AuditSettings(**given)
 
 

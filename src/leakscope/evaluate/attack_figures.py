@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
+from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.curve_variances import CurveVariances, curve_variances, of_one_target
@@ -129,9 +130,7 @@ def attack_figures(
     return figures
 
 
-def sorted_split_scores(
-    scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY
-) -> Iterator[SplitScores]:
+def sorted_split_scores(scores: FloatArray, in_mask: BoolArray, scratch: Scratch) -> Iterator[SplitScores]:
     """Each target's sorted scores, members and non-members; arrays on `scratch` when they are many."""
     ordered = scratch.empty(scores.shape)
 
@@ -263,8 +262,7 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
         return np.asarray((tpr - fpr).mean(axis=0))
 
     size = max(1, _TARGETS_TOGETHER // len(records))
-    some = [slice(start, start + size) for start in range(0, len(scored.scores), size)]
-    return np.concatenate(on_threads(advantages, some, size * len(records)))
+    return np.concatenate(on_threads(advantages, list(blocks(len(scored.scores), size)), size * len(records)))
 
 
 def _counts_in_halves(of_records: BoolArray, is_second: BoolArray) -> IntArray:
@@ -363,33 +361,29 @@ def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> t
         for name, at in grouping.items():
             sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
-    sampled = Grouping(grouping.names, grouping.codes[scored.sample])
-    both = [
-        (name, records, sampled_records)
-        for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    in_sample = Grouping(grouping.names, grouping.codes[scored.sample])
+    groups = [
+        _Group(name, sides[name], records, sampled)
+        for (name, records), (_, sampled) in zip(grouping.items(), in_sample.items(), strict=True)
     ]
     n_scores = scored.replicates.whole.values.size * (1 + len(scored.replicates.without))
-    return tuple(
-        on_threads(
-            lambda group: _group_figures(group[0], sides[group[0]], scored, group[1:], budgets),
-            both,
-            n_scores // max(len(both), 1),
-        )
-    )
+    of_group = partial(_group_figures, scored=scored, budgets=budgets)
+    return tuple(on_threads(of_group, groups, n_scores // max(len(groups), 1)))
 
 
-def _group_figures(
-    group: str,
-    sides: Sequence[SplitScores],
-    scored: Scored,
-    columns: tuple[IntArray, IntArray],
-    budgets: Sequence[float],
-) -> GroupFigures:
-    """The figures of one group; `columns` are its records among all, and among the sample."""
-    records, sampled = columns
-    replicates = scored.replicates.of_records(sampled)
-    variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
-    advantages = _advantages(scored, records)
-    auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
+class _Group(NamedTuple):
+    """A group of records: each target's sorted scores, its records among all, and among the sample."""
+
+    name: str
+    sides: Sequence[SplitScores]
+    records: IntArray
+    sampled: IntArray
+
+
+def _group_figures(group: _Group, scored: Scored, budgets: Sequence[float]) -> GroupFigures:
+    replicates = scored.replicates.of_records(group.sampled)
+    variances = curve_variances(replicates, len(group.records), _measurable(budgets, group.sides[0]))
+    advantages = _advantages(scored, group.records)
+    auc, advantage, tprs = _curve_figures(group.sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
-    return GroupFigures(group, len(records), auc, advantage, rates)
+    return GroupFigures(group.name, len(group.records), auc, advantage, rates)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leakscope.evaluate.results import Figure
 from leakscope.evaluate.utility import Utility, utility_named
 from leakscope.report.blocks import Table
+from leakscope.report.phrases import enumeration, number, percent, with_interval
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import NONE
 from leakscope.studies.defences.results import DefencesResults, Domination, SetFigures, SettingResults
@@ -47,7 +48,7 @@ def _none_sentence(results: DefencesResults) -> str:
     none, utility = results.none, utility_named(results.config.utility)
     parts = [f"{interval(one.auc)} on {SET_NAMES[name]}" for name, one in none.sets.items()]
     return (
-        f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; "
+        f"Without a defence the strongest attack has an AUC of {enumeration(parts)}; "
         f"{utility.name} on records a model was not trained on is {utility.level(none.utility.value)}."
     )
 
@@ -59,7 +60,7 @@ def _trap_sentences(results: DefencesResults) -> list[str]:
         return []
     worst = max(traps, key=lambda setting: _most(setting, results).auc.value or 0.0)
     rest = [setting.label for setting in traps if setting is not worst]
-    others = f" The same holds for {_listed(rest)}." if rest else ""
+    others = f" The same holds for {enumeration(rest)}." if rest else ""
     name = max(results.decides, key=lambda name: worst.sets[name].auc.value or 0.0)
     return [
         f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all "
@@ -157,32 +158,14 @@ def best_table(results: DefencesResults) -> Table:
     return Table(head, rows)
 
 
-def number(value: float | None) -> str:
-    """Three decimals."""
-    return "undefined" if value is None else f"{value:.3f}"
-
-
-def percent(value: float | None) -> str:
-    """A share in percent."""
-    return "undefined" if value is None else f"{100 * value:.1f}%"
-
-
 def interval(figure: Figure) -> str:
     """A figure with its interval for these records."""
-    ends = figure.these_low, figure.these_high
-    return (
-        number(figure.value)
-        if None in ends
-        else f"{number(figure.value)} ({number(ends[0])} to {number(ends[1])})"
-    )
+    return with_interval(figure.value, figure.these_low, figure.these_high)
 
 
 def percent_interval(figure: Figure) -> str:
     """A rate with its interval for these records."""
-    ends = figure.these_low, figure.these_high
-    if None in ends:
-        return percent(figure.value)
-    return f"{percent(figure.value)} ({percent(ends[0])} to {percent(ends[1])})"
+    return with_interval(figure.value, figure.these_low, figure.these_high, percent)
 
 
 def signed(difference: Estimate) -> str:
@@ -196,7 +179,3 @@ def changed(difference: Estimate | None, utility: Utility) -> str:
     assert difference is not None and difference.value is not None
     change = utility.change(difference.value, difference.low, difference.high)
     return f"{change} percentage points" if utility.is_rate else change
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
