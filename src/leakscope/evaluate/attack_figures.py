@@ -105,10 +105,11 @@ def attack_figures(
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
     sides = list(sorted_split_scores(scores, in_mask, scratch))
     bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
+    fewest = _fewest(sides)
     variances = curve_variances(
         scored.replicates,
         scores.shape[1],
-        _measurable(budgets, sides[0]),
+        _measurable(budgets, fewest),
         [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
     )
     advantages = _advantages(scored, np.arange(scores.shape[1]))
@@ -117,7 +118,7 @@ def attack_figures(
         auc=auc,
         advantage=advantage,
         balanced_accuracy=balanced_accuracy(advantage),
-        tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
+        tpr_at_fpr=tuple(_tpr_at_fpr(*one, fewest) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
@@ -221,8 +222,19 @@ def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:
     return replace(advantage, high=max(advantage.high, high), high_99=max(advantage.high_99, high_99))
 
 
-def _measurable(budgets: Sequence[float], sides: SplitScores) -> list[float]:
-    return [budget for budget in budgets if not why_unresolvable(budget, *map(len, sides))]
+def _fewest(sides: Sequence[SplitScores], n_least: int = 1) -> tuple[int, int]:
+    """The fewest members and the fewest non-members of a target that counts (`n_least` of each).
+
+    A rate that only some targets can measure would be a mean over the few that chance gave more non-members.
+    """
+    sizes = [(len(side.members), len(side.nonmembers)) for side in sides]
+    counting = [size for size in sizes if min(size) >= n_least] or sizes
+    n_members, n_nonmembers = zip(*counting, strict=True)
+    return min(n_members), min(n_nonmembers)
+
+
+def _measurable(budgets: Sequence[float], fewest: tuple[int, int]) -> list[float]:
+    return [budget for budget in budgets if not why_unresolvable(budget, *fewest)]
 
 
 def _why_not_calibrated(budget: float, sides: Sequence[SplitScores]) -> str:
@@ -281,8 +293,8 @@ def balanced_accuracy(advantage: Figure) -> Figure:
     return Figure(value, low, high, sd, these_low, these_high)
 
 
-def _tpr_at_fpr(tpr: Figure, fpr: float, first: SplitScores) -> TprAtFpr:
-    reason = why_unresolvable(fpr, len(first.members), len(first.nonmembers))
+def _tpr_at_fpr(tpr: Figure, fpr: float, fewest: tuple[int, int]) -> TprAtFpr:
+    reason = why_unresolvable(fpr, *fewest)
     precision = tuple(precision_of(tpr, fpr, prior) for prior in PRIORS)
     return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
 
@@ -388,7 +400,8 @@ def _group_figures(
     """The figures of one group; `columns` are its records among all, and among the sample."""
     records, sampled = columns
     replicates = scored.replicates.of_records(sampled)
-    variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
+    measurable = _measurable(budgets, _fewest(sides, FEWEST_PER_SIDE))
+    variances = curve_variances(replicates, len(records), measurable)
     advantages = _advantages(scored, records)
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
