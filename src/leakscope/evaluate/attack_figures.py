@@ -106,12 +106,8 @@ def attack_figures(
     sides = list(sorted_split_scores(scores, in_mask, scratch))
     bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
     fewest = _fewest(sides)
-    variances = curve_variances(
-        scored.replicates,
-        scores.shape[1],
-        _measurable(budgets, fewest),
-        [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
-    )
+    calibrated = [one for one in budgets if len(sides) > 1 and not _why_not_calibrated(one, sides)]
+    variances = curve_variances(scored.replicates, scores.shape[1], _measurable(budgets, fewest), calibrated)
     advantages = _advantages(scored, np.arange(scores.shape[1]))
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
@@ -222,18 +218,14 @@ def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:
     return replace(advantage, high=max(advantage.high, high), high_99=max(advantage.high_99, high_99))
 
 
-def _fewest(sides: Sequence[SplitScores], n_least: int = 1) -> tuple[int, int]:
-    """The fewest members and the fewest non-members of a target that counts (`n_least` of each).
-
-    A rate that only some targets can measure would be a mean over the few that chance gave more non-members.
-    """
-    sizes = [(len(side.members), len(side.nonmembers)) for side in sides]
-    counting = [size for size in sizes if min(size) >= n_least] or sizes
-    n_members, n_nonmembers = zip(*counting, strict=True)
-    return min(n_members), min(n_nonmembers)
+def _fewest(sides: Sequence[SplitScores], n_least: int = 1) -> tuple[int, ...]:
+    """The fewest members and non-members of a target that counts: a rate that only some measure is none."""
+    sizes = np.array([[len(members), len(nonmembers)] for members, nonmembers in sides])
+    counts = sizes.min(axis=1) >= n_least
+    return tuple((sizes[counts] if counts.any() else sizes).min(axis=0).tolist())
 
 
-def _measurable(budgets: Sequence[float], fewest: tuple[int, int]) -> list[float]:
+def _measurable(budgets: Sequence[float], fewest: tuple[int, ...]) -> list[float]:
     return [budget for budget in budgets if not why_unresolvable(budget, *fewest)]
 
 
@@ -293,7 +285,7 @@ def balanced_accuracy(advantage: Figure) -> Figure:
     return Figure(value, low, high, sd, these_low, these_high)
 
 
-def _tpr_at_fpr(tpr: Figure, fpr: float, fewest: tuple[int, int]) -> TprAtFpr:
+def _tpr_at_fpr(tpr: Figure, fpr: float, fewest: tuple[int, ...]) -> TprAtFpr:
     reason = why_unresolvable(fpr, *fewest)
     precision = tuple(precision_of(tpr, fpr, prior) for prior in PRIORS)
     return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
@@ -366,9 +358,8 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonF
 def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> tuple[GroupFigures, ...]:
     scores, in_mask = scored.scores, scored.in_mask
     if grouping.codes.shape != scores.shape[1:]:
-        raise InputError(
-            f"groups need one label per record: {grouping.codes.shape}, records {scores.shape[1:]}"
-        )
+        sizes = f"{grouping.codes.shape}, records {scores.shape[1:]}"
+        raise InputError(f"groups need one label per record: {sizes}")
     sides: dict[str, list[SplitScores]] = {name: [] for name in grouping.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
