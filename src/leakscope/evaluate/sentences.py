@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
@@ -28,6 +29,8 @@ def summary(results: AuditResults) -> list[str]:
     """The whole audit, in the order a reader wants it."""
     return [
         *opening_sentences(results),
+        *gate_sentences(results),
+        *claim_sentences(results),
         rating_sentence(results),
         population_sentence(results),
         *privacy_sentences(results),
@@ -35,8 +38,6 @@ def summary(results: AuditResults) -> list[str]:
         *([] if has_failed_check(results) else _figure_sentences(results)),
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
-        *gate_sentences(results),
-        *claim_sentences(results),
         *limitations(results),
     ]
 
@@ -220,9 +221,14 @@ def inverted_sentences(results: AuditResults) -> list[str]:
     if not labels:
         return []
     return [
-        f"Members score lower than non-members in {' and '.join(labels)}, so these scores count with the "
+        f"Members score lower than non-members in {_named(labels)}, so these scores count with the "
         "opposite sign. Make sure that members and non-members are not swapped."
     ]
+
+
+def _named(labels: Sequence[str]) -> str:
+    *others, last = labels
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _a_pair(noun: Noun) -> str:
