@@ -210,7 +210,7 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
 def strongest_sentence(results: AuditResults) -> str:
     """How often the strongest attack ranks a member above a non-member."""
     return (
-        f"The strongest attack ({results.strongest_attack}) ranks {_a_pair(results.config.noun)} "
+        f"The strongest attack ({results.strongest_attack}) ranks {a_pair(results.config.noun)} "
         f"{how_often(results)}."
     )
 
@@ -231,7 +231,7 @@ def _named(labels: Sequence[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def _a_pair(noun: Noun) -> str:
+def a_pair(noun: Noun) -> str:
     """Whom an AUC compares."""
     if noun == RECORD:
         return "a random member above a random non-member"
