@@ -267,6 +267,29 @@ def test_alike_populations_are_rarely_called_different(tmp_path: Path) -> None:
     assert alarms <= 1
 
 
+def test_scores_are_turned_around_in_all_alike_runs_or_in_none(tmp_path: Path) -> None:
+    """Members have the higher losses in both runs; by chance, only one of the audits is sure of that."""
+    verdicts = [
+        made_up_audit(tmp_path / str(seed), -0.12, noise_seed=seed, attacks=("loss",)) for seed in (4, 5)
+    ]
+    figures = [verdict.results.attacks["loss"] for verdict in verdicts]
+    assert [one.inverted for one in figures] == [False, True]
+    for runs in (("4", "5"), ("5", "4")):
+        found = only(compare([tmp_path / run for run in runs], tmp_path / f"out-{runs[0]}"))
+        assert found.outcome == "no difference"
+        auc, ends = found.auc_of("loss"), [abs((one.auc.value or 0.5) - 0.5) for one in figures]
+        assert sorted((auc.baseline, auc.other)) == pytest.approx(sorted(0.5 + end for end in ends))
+        assert auc.low is not None and auc.high is not None and auc.low < 0 < auc.high
+
+
+def test_a_run_whose_members_have_the_higher_scores_is_not_turned_around(tmp_path: Path) -> None:
+    made_up_audit(tmp_path / "turned", -1.0, attacks=("loss",))
+    made_up_audit(tmp_path / "leaky", 1.0, noise_seed=1, attacks=("loss",))
+    auc = only(compare([tmp_path / "turned", tmp_path / "leaky"], tmp_path / "out")).auc_of("loss")
+    assert auc.baseline is not None and auc.baseline > 0.6
+    assert auc.other is not None and auc.other > 0.6
+
+
 def test_a_record_that_no_run_detects_has_not_changed() -> None:
     """Decisions about a record share references, so that all of a side may be wrong together."""
     inverted, undecided = np.array([[0], [8], [8], [8]]), np.array([[4], [8], [1], [8]])
