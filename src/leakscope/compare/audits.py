@@ -170,6 +170,7 @@ def run_summary(audit: FinishedAudit) -> RunSummary:
     return RunSummary(
         name=audit.name,
         records=population.records,
+        unit=results.config.unit,
         records_name=results.config.records,
         records_sha256=population.records_sha256,
         models=population.models,

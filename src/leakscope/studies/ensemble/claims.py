@@ -164,25 +164,33 @@ def _best(results: EnsembleResults) -> Iterator[Settled]:
         if best in figures and len(figures) > 1:
             shown = "; ".join(f"{name} {auc_text(auc)}" for name, auc in figures.items())
             yield Settled(BY_KEY[key], best_outcome(best, figures), shown, protocol)
+    yield _ties(results)
+    yield _features_together(results)
+
+
+def _ties(results: EnsembleResults) -> Settled:
     distinct = [(one.distinct_calibrated, one.distinct_scores) for one in results.attackers.values()]
     ties = any(calibrated < scores for calibrated, scores in distinct)
     counts = ", ".join(f"{calibrated:,} of {scores:,}" for calibrated, scores in distinct)
-    yield Settled(
+    return Settled(
         BY_KEY["ordering"],
         Outcome.REFUTED if ties else Outcome.REPRODUCED,
         f"distinct calibrated scores of validation records: {counts} distinct ones with ties broken",
-        protocol,
+        _protocol(results),
         "isotonic calibration is a step function: it makes ties" if ties else "",
     )
+
+
+def _features_together(results: EnsembleResults) -> Settled:
     top = max((auc for name, auc in results.features.items()), key=lambda auc: auc.value)
-    attacker = private[results.chosen]
+    attacker = results.private_truth[results.chosen].auc
     adds = attacker.low > top.high
     overlaps = attacker.high >= top.low
-    yield Settled(
+    return Settled(
         BY_KEY["different_parts"],
         Outcome.REPRODUCED if adds else Outcome.NOT_REPRODUCED if overlaps else Outcome.REFUTED,
         f"{results.chosen} on all features: {auc_text(attacker)}; the best single feature: {auc_text(top)}",
-        protocol,
+        _protocol(results),
         "" if adds else "together they separate no better than the best of them alone",
     )
 
