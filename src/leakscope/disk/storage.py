@@ -43,6 +43,7 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one with {option}",
     errno.ELOOP: "its links lead in a circle; choose another folder with {option}",
 }
+_DEEPEST = 40
 _LASTING = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 """Refusals of a name, which no free space and no waiting end."""
 
@@ -233,12 +234,14 @@ def sha256_of(path: Path) -> str:
 
 
 def refuse_irregular(folder: Path) -> None:
-    """Raises when something in the folder is neither a file nor a folder.
+    """Raises when something in the folder is neither a file nor a folder, or lies deeper than any of a run.
 
     What is written through a link would land elsewhere, and reading a pipe or a device might never end.
     """
     with storage_errors(folder):
         for path in folder.rglob("*"):
+            if len(path.parts) > len(folder.parts) + _DEEPEST:  # walking through them would end the process
+                raise StorageError(f"{folder} holds folders within folders, {_DEEPEST} deep; remove them")
             if path.is_symlink():
                 raise StorageError(
                     f"{path} is a link, and what a run writes must stay in its folder; "
