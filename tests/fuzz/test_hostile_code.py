@@ -16,11 +16,12 @@ from leakscope.compare.compare import compare
 from leakscope.errors import LeakscopeError
 from leakscope.runs.kinds import rebuild_report
 from leakscope.runs.verification import verify_run
-from tests.fuzz.runs import template
+from tests.fuzz.runs import answers_into, template
 
 READERS: dict[str, Callable[[Path], object]] = {
     "verify": lambda run: verify_run(run).problems,
     "report": rebuild_report,
+    "audit": answers_into,
     "judge": lambda run: audit(FinishedRun(run), out=run, attacks=["loss"]),
     "compare": lambda run: compare([run, template()], out=run.parent / "compared"),
 }
