@@ -46,6 +46,7 @@ from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
 from leakscope.stats.intervals import Interval
+from leakscope.user_code import named_by_a_run
 
 KIND = "compare"
 RESULTS_TYPE = ComparisonResults
@@ -88,6 +89,7 @@ class Comparison:
         return summary_and_table(self.summary(), table.head, table.rows)
 
 
+@named_by_a_run()
 def compare(
     runs: Sequence[Path | str], out: Path | str, disclosure: Disclosure = DEFAULT_DISCLOSURE
 ) -> Comparison:
