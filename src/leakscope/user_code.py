@@ -93,8 +93,10 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         reason = (
             error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         )
+        is_file = module.endswith(".py") and isinstance(error, ImportError)
+        meant = f"{module.removesuffix('.py')}:{name}" if is_file else example
         remedy = _closest(error) or (
-            f"write for example {example!r}, and run leakscope from the folder that holds the module, or "
+            f"write for example {meant!r}, and run leakscope from the folder that holds the module, or "
             "install it"
         )
         raise InputError(f"{setting}={path!r} cannot be imported ({reason}); {remedy}") from error
