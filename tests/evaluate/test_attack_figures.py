@@ -178,6 +178,20 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
     assert b.tpr_at_fpr[0].value > 0.4
 
 
+@pytest.mark.parametrize("n_nonmembers", [(100, 90, 90, 90), (90, 100, 100, 100), (100, 104, 100, 110)])
+def test_a_rate_that_some_target_cannot_measure_has_no_mean_over_the_others(
+    n_nonmembers: tuple[int, ...],
+) -> None:
+    in_mask = np.arange(200) >= np.array(n_nonmembers)[:, None]
+    scores = np.random.default_rng(0).standard_normal(in_mask.shape) + in_mask
+    config = replace(CONFIG, fpr_budgets=(0.1, 0.01))
+    found = figures(scores, in_mask, config, {"town": Grouping.of(["a"] * 200)})
+    for tenth, percent in (found.tpr_at_fpr, found.groups["town"][0].tpr_at_fpr):
+        assert np.isfinite(tenth.value)
+        assert np.isfinite(percent.value) == (min(n_nonmembers) >= 100)
+    assert bool(found.tpr_at_fpr[1].reason) == (min(n_nonmembers) < 100)
+
+
 def test_a_group_of_one_record_has_no_figures() -> None:
     groups = {"town": Grouping.of(["a"] * 599 + ["b"])}
     of_many, of_one = figures(*scored(6), CONFIG, groups).groups["town"]

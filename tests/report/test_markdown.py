@@ -56,6 +56,16 @@ def test_no_name_makes_html_or_a_link(block: type[Block], name: str) -> None:
     assert not any(row.startswith(("```", "~~~", "# b")) for row in text.split("\n"))
 
 
+def test_a_column_of_sentences_wraps_even_if_most_begin_with_a_number() -> None:
+    """Numbers do not wrap; a column of sentences that did not would push the next ones off the screen."""
+    sentence = "0.749 with the publication's seeds; 0.190 (-0.874 to 0.867) over 40 initializations"
+    interval = "mean 0.4450, sd 0.1227, 0.0073 to 0.6209"
+    rows = [["a", "0.190 (-0.874 to 0.867)", sentence], ["b", interval, "1"], ["c", "2", "3"]]
+    table = Table(["name", "number", "words"], rows)
+    assert table.markdown().split("\n")[1] == "|---|---:|---|"
+    assert str(table.html()).count('class="number"') == 4  # the heading and three cells
+
+
 def test_code_cannot_be_ended() -> None:
     assert Code("a\n```\n<b>").markdown() == "````\na\n```\n<b>\n````"
 

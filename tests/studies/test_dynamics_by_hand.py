@@ -19,7 +19,7 @@ from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.dynamics.monitor import Monitor
 from leakscope.runs.verification import verify_run
 from leakscope.studies.dynamics.given_bank import read_given_bank
-from leakscope.studies.dynamics.measured_elsewhere import MEANS_ONLY_RECALL
+from leakscope.studies.dynamics.measured_elsewhere import MEANS_ONLY_RECALL, SPACINGS
 from leakscope.studies.dynamics.results import RunResults
 from leakscope.studies.dynamics.settings import DynamicsConfig, Setting
 from leakscope.studies.dynamics.study import run_on_bank
@@ -266,3 +266,20 @@ def test_the_published_length_by_hand(variance_of_all: bool, at_150: float, spea
     information, _ = epistemic(np.load(PUBLISHED_LENGTH / "logits_epoch400.npy"), design)
     assert stats.pearsonr(information, expected.advantage)[0] == pytest.approx(0.726, abs=0.0005)
     assert stats.spearmanr(information, expected.advantage)[0] == pytest.approx(spearman, abs=0.00005)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not PUBLISHED_LENGTH.is_dir(), reason="the outputs at the published length are not at hand"
+)
+def test_finer_checkpoints_by_hand() -> None:
+    """Shares of the records ever in the corner; by chance, each record's memberships are drawn again."""
+    files = [PUBLISHED_LENGTH / f"log_odds_epoch{epoch:03d}.npy" for epoch in range(10, 401, 10)]
+    log_odds, design = np.stack([np.load(f) for f in files], axis=1), np.load(PUBLISHED_LENGTH / "design.npy")
+    permuted = np.random.default_rng(0).permuted(design, axis=0)
+    seen, by_chance = (by_hand(log_odds, one).vulnerable for one in (design, permuted))
+    for spacing in SPACINGS:
+        step = spacing.every // 10
+        shares = [corner[step - 1 :: step].any(axis=0).mean() for corner in (seen, by_chance)]
+        assert round(shares[0], 3) == spacing.seen
+        assert shares[1] == pytest.approx(spacing.by_chance, abs=0.01)

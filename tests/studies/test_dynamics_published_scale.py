@@ -21,7 +21,9 @@ from leakscope.studies.dynamics.measured_elsewhere import (
     TREATED,
     TREATED_PAGE,
     Difference,
+    Spacing,
     Treatment,
+    finer,
     treated_early,
 )
 from leakscope.studies.dynamics.published_claims import CLAIMS
@@ -32,7 +34,8 @@ from tests.studies.test_dynamics_claims import RESULTS, number, tenth
 
 NEGATIVE = (Outcome.NOT_REPRODUCED, Outcome.REFUTED)
 WITHOUT_LENGTH = {
-    "entropy_factor", "epistemic_everywhere", "gradient_norms", "more_models", "finer_checkpoints",
+    "entropy_factor", "epistemic_everywhere", "gradient_norms", "influence", "more_models",
+    "finer_checkpoints",
     "variation", "complexity", "three_estimators", "intervention", "other_domains",
 }  # fmt: skip
 
@@ -250,3 +253,54 @@ def test_every_bank_of_the_page_says_how_it_was_trained(committed: list[Dynamics
         assert training_command(bank).startswith("# trained by python benchmarks/dynamics_bank.py --preset ")
         assert f"{training_command(bank)}\nleakscope study dynamics --bank {bank} " in page
     assert training_command("") == training_command("my.npz") == ""
+
+
+@pytest.mark.parametrize(
+    ("seen", "by_chance", "expected"),
+    [
+        ((0.8, 0.5), (0.3, 0.2), Outcome.REPRODUCED),
+        ((0.8, 0.5), (0.7, 0.3), Outcome.NOISE),
+        ((0.5, 0.5), (0.3, 0.3), Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_finer_checkpoints_have_to_add_more_than_chance(
+    seen: tuple[float, float], by_chance: tuple[float, float], expected: Outcome
+) -> None:
+    spacings = tuple(Spacing(every, *ends) for every, *ends in zip((10, 40), seen, by_chance, strict=True))
+    assert finer(CLAIMS[0], spacings).outcome is expected
+
+
+@pytest.mark.parametrize(
+    ("sgd", "sam", "expected"),
+    [
+        (0.85, 0.86, Outcome.REPRODUCED),
+        (0.86, 0.85, Outcome.REFUTED),
+        (0.85, 0.85, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_sam_generalizes_where_every_population_does(
+    committed: list[DynamicsResults], sgd: float, sam: float, expected: Outcome
+) -> None:
+    accuracies = {"sgd": sgd, "sam": sam}
+
+    def change(run: RunResults) -> RunResults:
+        if run.setting.epochs != 160:
+            return run
+        ends = (*run.accuracy.nonmembers[:-1], accuracies[run.setting.optimizer])
+        return replace(run, accuracy=replace(run.accuracy, nonmembers=ends))
+
+    assert settled(each_run(committed, change))["sam_generalizes"].outcome is expected
+    alone = [
+        one
+        for one in each_run(committed, change)
+        if all(r.population.models == 20 for r in one.runs.values())
+    ]
+    if expected is Outcome.REPRODUCED:  # one population of SAM is not enough
+        assert settled(alone)["sam_generalizes"].outcome is Outcome.SAME_DIRECTION
+
+
+def test_influence_functions_of_small_runs_settle_nothing(committed: list[DynamicsResults]) -> None:
+    entry = settled(committed)["influence"]
+    assert entry.outcome is Outcome.NOT_TESTABLE and "TracIn" in entry.ours and "GraNd" not in entry.ours
+    assert "TracIn" not in settled(committed)["gradient_norms"].ours
+    assert "not influence functions" in settled(committed)["hardness_strong"].why

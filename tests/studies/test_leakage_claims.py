@@ -112,7 +112,17 @@ def test_the_adversary_that_exceeds_the_fit_has_a_row(committed: LeakageResults)
         committed,
         lambda _, p: replace(p, inequalities=replace(p.inequalities, likelihood_ratio_beyond=0)),
     )
-    assert outcomes(none)["fitted-variation"] is Outcome.REPRODUCED
+    (row,) = [entry for entry in settle([none]) if entry.claim.key == "fitted-variation"]
+    assert row.outcome is Outcome.REPRODUCED and "not Gaussian there" not in row.why
+
+
+def test_one_network_does_not_settle_a_claim_about_general_models(committed: LeakageResults) -> None:
+    assert outcomes(committed)["deep-networks"] is Outcome.SAME_DIRECTION
+    points = committed.figures[NETWORK].points
+    advantages = [point.advantage for point in reversed(points)]
+    turned = tuple(replace(p, advantage=one) for p, one in zip(points, advantages, strict=True))
+    figures = {**committed.figures, NETWORK: replace(committed.figures[NETWORK], points=turned)}
+    assert outcomes(replace(committed, figures=figures))["deep-networks"] is Outcome.NOT_REPRODUCED
 
 
 def test_the_fit_is_undecided_where_nearest_neighbors_cannot_see(committed: LeakageResults) -> None:

@@ -6,11 +6,13 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from scipy import special
 
 from leakscope.bank.results import parse_results, write_results
 from leakscope.bank.run_folder import read_json
@@ -34,7 +36,7 @@ from leakscope.studies.leakage.page import write_report
 from leakscope.studies.leakage.page_extensions import privacy_chart
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.study import recompute, run
-from leakscope.studies.leakage.theory import evaluated
+from leakscope.studies.leakage.theory import evaluated, rounded_mean_leakage
 from tests.cli.command import run_command
 
 REPO = Path(__file__).resolve().parents[2]
@@ -174,6 +176,8 @@ def test_rules_of_formulas_follow_the_numbers(committed: LeakageResults) -> None
         committed.theory, kl_reduction_ratio=2.0, mi_reduction_ratio=2.0, neighbours_counted=3,
         printed_divergence=committed.theory.exact_divergence, classical_delta_above_one=1e-9,
         error_sum=2 * committed.theory.one_minus_variation, printed_left_out_share=0.7,
+        printed_slope=committed.theory.exact_slope, leakage_by_size=(0.02, 0.01),
+        leakage_by_weight=(0.02, 0.01),
     )  # fmt: skip
     found = outcomes(replace(committed, theory=theory))
     assert found["noise-order"] is Outcome.REPRODUCED
@@ -187,9 +191,26 @@ def test_rules_of_formulas_follow_the_numbers(committed: LeakageResults) -> None
         "classical-noise",
         "le-cam",
         "prior-out",
+        "fisher-divergence",
+        "monotone",
     )
     assert all(outcomes(committed)[key] is Outcome.REFUTED for key in refuted)
     assert all(found[key] is Outcome.REPRODUCED for key in refuted)
+
+
+def test_leakage_of_a_rounded_mean_is_that_of_all_training_sets() -> None:
+    """Training sets listed one by one; leakage of one record at a time."""
+    values, size, least = [1] * 18 + [0] * 2, 4, 0.55 * 1.5 * 4
+    chosen = [set(one) for one in combinations(range(20), size)]
+    results = np.array([sum(values[i] for i in one) >= least for one in chosen])
+    leakage = []
+    for record in range(20):
+        is_in = np.array([record in one for one in chosen])
+        joint = np.array([[(is_in == z) & (results == out) for out in (0, 1)] for z in (0, 1)]).mean(axis=2)
+        apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+        leakage.append(special.rel_entr(joint, apart).sum() / np.log(2))
+    assert rounded_mean_leakage(size, 0.5) == pytest.approx(np.mean(leakage), rel=1e-12)
+    assert np.mean(leakage) > 4 * rounded_mean_leakage(size, 0.0)
 
 
 def test_rules_of_extensions_follow_the_numbers(committed: LeakageResults) -> None:

@@ -337,7 +337,8 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
         with path.open(encoding="utf-8-sig", newline="") as file:
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
-        raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else error
+        raise InputError(f"members={str(path)!r} cannot be read ({why}); write one id per line") from error
     of_documents = records.groups.get(DOCUMENT, records.ids)  # windows of a document are all members
     known = {*records.ids.tolist(), *of_documents.tolist()}
     if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:

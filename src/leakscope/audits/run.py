@@ -106,8 +106,10 @@ def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
         hint = "; a table is given as X=..., and its labels as y=..." if isinstance(recipe, str) else ""
         raise InputError(f"give either recipe or estimator{hint}")
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
-        raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")
+        is_class = isinstance(estimator, type)
+        name = estimator.__name__ if is_class else type(estimator).__name__
+        example = f"{name if is_class else 'RandomForestClassifier'}()"
+        raise InputError(f"estimator is {name}: give an object with fit and predict, for example {example}")
     inner = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
     if any(type(part).__name__ == "FrozenEstimator" for part in (estimator, *inner)):
         warnings.warn(

@@ -106,19 +106,16 @@ def attack_figures(
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
     sides = list(sorted_split_scores(scores, in_mask, scratch))
     bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
-    variances = curve_variances(
-        scored.replicates,
-        scores.shape[1],
-        _measurable(budgets, sides[0]),
-        [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
-    )
+    fewest = _fewest(sides)
+    calibrated = [one for one in budgets if len(sides) > 1 and not _why_not_calibrated(one, sides)]
+    variances = curve_variances(scored.replicates, scores.shape[1], _measurable(budgets, fewest), calibrated)
     advantages = _advantages(scored, np.arange(scores.shape[1]))
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
         auc=auc,
         advantage=advantage,
         balanced_accuracy=balanced_accuracy(advantage),
-        tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
+        tpr_at_fpr=tuple(_tpr_at_fpr(*one, fewest) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
@@ -220,8 +217,15 @@ def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:
     return replace(advantage, high=max(advantage.high, high), high_99=max(advantage.high_99, high_99))
 
 
-def _measurable(budgets: Sequence[float], sides: SplitScores) -> list[float]:
-    return [budget for budget in budgets if not why_unresolvable(budget, *map(len, sides))]
+def _fewest(sides: Sequence[SplitScores], n_least: int = 1) -> tuple[int, ...]:
+    """The fewest members and non-members of a target that counts: a rate that only some measure is none."""
+    sizes = np.array([[len(members), len(nonmembers)] for members, nonmembers in sides])
+    counts = sizes.min(axis=1) >= n_least
+    return tuple((sizes[counts] if counts.any() else sizes).min(axis=0).tolist())
+
+
+def _measurable(budgets: Sequence[float], fewest: tuple[int, ...]) -> list[float]:
+    return [budget for budget in budgets if not why_unresolvable(budget, *fewest)]
 
 
 def _why_not_calibrated(budget: float, sides: Sequence[SplitScores]) -> str:
@@ -279,8 +283,8 @@ def balanced_accuracy(advantage: Figure) -> Figure:
     return Figure(value, low, high, sd, these_low, these_high)
 
 
-def _tpr_at_fpr(tpr: Figure, fpr: float, first: SplitScores) -> TprAtFpr:
-    reason = why_unresolvable(fpr, len(first.members), len(first.nonmembers))
+def _tpr_at_fpr(tpr: Figure, fpr: float, fewest: tuple[int, ...]) -> TprAtFpr:
+    reason = why_unresolvable(fpr, *fewest)
     precision = tuple(precision_of(tpr, fpr, prior) for prior in PRIORS)
     return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
 
@@ -352,9 +356,8 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonF
 def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> tuple[GroupFigures, ...]:
     scores, in_mask = scored.scores, scored.in_mask
     if grouping.codes.shape != scores.shape[1:]:
-        raise InputError(
-            f"groups need one label per record: {grouping.codes.shape}, records {scores.shape[1:]}"
-        )
+        sizes = f"{grouping.codes.shape}, records {scores.shape[1:]}"
+        raise InputError(f"groups need one label per record: {sizes}")
     sides: dict[str, list[SplitScores]] = {name: [] for name in grouping.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
@@ -382,7 +385,8 @@ class _Group(NamedTuple):
 
 def _group_figures(group: _Group, scored: Scored, budgets: Sequence[float]) -> GroupFigures:
     replicates = scored.replicates.of_records(group.sampled)
-    variances = curve_variances(replicates, len(group.records), _measurable(budgets, group.sides[0]))
+    measurable = _measurable(budgets, _fewest(group.sides, FEWEST_PER_SIDE))
+    variances = curve_variances(replicates, len(group.records), measurable)
     advantages = _advantages(scored, group.records)
     auc, advantage, tprs = _curve_figures(group.sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))

@@ -211,7 +211,12 @@ def _inline(text: str) -> str:
     return printable(" ".join(text.split())).replace("\\", "\\\\").replace("<", "&lt;").replace("[", "\\[")
 
 
+_LONGEST_NUMBER = 40
+"""Characters of a number with its interval and unit; a column of longer ones would not wrap."""
+
+
 def _is_numeric(cells: Sequence[str]) -> bool:
-    """True where most cells that are not empty begin like a number."""
+    """True where most cells that are not empty begin like a number, and none of these is a sentence."""
     starts = [cell.lstrip("−-+<≥≤ ")[:1].isdigit() for cell in cells if cell not in _NOTHING]
-    return 2 * sum(starts) > len(starts) or not starts
+    sentences = (len(cell) > _LONGEST_NUMBER and cell[0].isdigit() for cell in cells)
+    return (2 * sum(starts) > len(starts) or not starts) and not any(sentences)

@@ -127,7 +127,9 @@ def _of_choice(results: AuditResults) -> list[str]:
     if _with_interval(auc) == _with_interval(results.attacks[strongest].auc):
         return []
     why = "because the strongest attack is chosen on other records than it is measured on"
-    of_all = f"The AUC over all records differs slightly from that of {strongest} in the table of attacks"
+    gate = results.config.gate
+    places = "the table of attacks" + (" and at the gate" if gate and gate.max_auc is not None else "")
+    of_all = f"The AUC over all records differs slightly from that of {strongest} in {places}"
     return [results.config.noun.say(f"{of_all}, {why}.")]
 
 

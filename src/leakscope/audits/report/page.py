@@ -53,7 +53,6 @@ from leakscope.stats.estimate import Estimate
 from leakscope.stats.rounding import Rounding, round_up
 
 _SHOWN_HASH = 16
-_AUC = "Chance to rank a member above a non-member (AUC)"
 _LIMITATIONS = (
     "The AUC is an average over records: a few records may be fully exposed while most are safe.",
     "An attacker who sees more than the outputs, such as weights or gradients, may learn more.",
@@ -336,4 +335,4 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, 
         return point, f"TPR at {100 * point.fpr:g}% FPR ({outcome.attack})"
     if outcome.limit_on == "max_advantage":
         return figures.advantage, f"Advantage ({outcome.attack})"
-    return figures.auc, _AUC
+    return figures.auc, f"Chance to rank a member above a non-member (AUC of {outcome.attack})"

@@ -209,7 +209,8 @@ def _groups_sentences(results: AuditResults) -> list[str]:
     return [
         say(
             f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as "
-            "a whole beyond chance."
+            "a whole beyond chance. This test allows for the number of groups; the intervals below do not, "
+            "so single ones may lie above the line of all records."
         )
     ]
 

@@ -170,23 +170,48 @@ def _everywhere(claim: Claim, evidence: Evidence) -> Settled:
     return Settled(claim, outcome, f"r over all records: {'; '.join(parts)}", "all runs of this page", why)
 
 
-def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
-    """GraNd and TracIn wherever models were trained again for them; runs at the published scale decide."""
-    own = [e for e in evidence.where(lambda _: True) if "grand" in e.run.hardness]
+def _of_gradients(evidence: Evidence, measure: str) -> list[tuple[Run, Interval]]:
+    """A measure wherever models were trained again for it."""
+    own = [e for e in evidence.where(lambda _: True) if measure in e.run.hardness]
     if not own:
-        raise MissingResultsError("no results with gradient norms")
-    values = [(e, m, _known(_of(e, m).spearman)) for e in own for m in ("grand", "tracin")]
-    parts = [f"{measure_label(m)} on {e.setting.name} {v.text(digits=2)}" for e, m, v in values]
-    ours, protocol = f"Spearman: {'; '.join(parts)}", "; ".join(e.protocol for e in own)
-    deciding = [v for e, _, v in values if not shortfall(e)]
+        raise MissingResultsError(f"no results with {measure_label(measure)}")
+    return [(e, _known(_of(e, measure).spearman)) for e in own]
+
+
+def _gradient_words(found: list[tuple[Run, Interval]], measure: str) -> tuple[str, str]:
+    """Our values, and how they were measured."""
+    parts = [f"{e.setting.name} {v.text(digits=2)}" for e, v in found]
+    return f"Spearman of {measure_label(measure)}: {'; '.join(parts)}", "; ".join(
+        e.protocol for e, _ in found
+    )
+
+
+def _gradient_norms(claim: Claim, evidence: Evidence) -> Settled:
+    """GraNd; runs at the published scale decide."""
+    found = _of_gradients(evidence, "grand")
+    ours, protocol = _gradient_words(found, "grand")
+    deciding = [v for e, v in found if not shortfall(e)]
     if not deciding:
         why = "gradient norms are known only of runs far below the published scale, of other networks"
         return Settled(claim, Outcome.NOT_TESTABLE, ours, protocol, why)
     largest = max(deciding, key=lambda v: abs(v.value))
     outcome = Outcome.REPRODUCED if abs(largest.value) < WEAK else Outcome.NOT_REPRODUCED
-    if largest.low >= WEAK and all(e.setting.net == "wide_resnet" for e in own):
+    if largest.low >= WEAK and all(e.setting.net == "wide_resnet" for e, _ in found):
         outcome = Outcome.REFUTED  # only the published network can refute it
     return Settled(claim, outcome, ours, protocol, f"a poor predictor has a correlation below {WEAK:g}")
+
+
+def _influence(claim: Claim, evidence: Evidence) -> Settled:
+    """TracIn of a record on itself; runs at the published scale decide."""
+    found = _of_gradients(evidence, "tracin")
+    ours, protocol = _gradient_words(found, "tracin")
+    deciding = [v for e, v in found if not shortfall(e)]
+    if not deciding:
+        why = "TracIn of a record on itself is known only of runs far below the published scale"
+        return Settled(claim, Outcome.NOT_TESTABLE, ours, protocol, why)
+    least = min(deciding, key=lambda v: v.value)
+    why = f"reproduced would be at least {STRONG:g}"
+    return Settled(claim, strength_outcome(*least[:3]), ours, protocol, why)
 
 
 def _hardness_strong(claim: Claim, evidence: Evidence) -> Settled:
@@ -201,11 +226,11 @@ def _hardness_strong(claim: Claim, evidence: Evidence) -> Settled:
         is_strong = all(r.value >= STRONG for r in ranks.values())
         outcome = Outcome.REPRODUCED if is_strong else Outcome.SAME_DIRECTION
     parts = [f"{measure_label(m)} {r.text(digits=2)}" for m, r in ranks.items()]
-    ours, why = (
-        f"Spearman over all records: {'; '.join(parts)}",
-        f"a strong correlation is at least {STRONG:g}",
+    why = (
+        f"a strong correlation is at least {STRONG:g}; of the publication's own measures, epistemic "
+        "uncertainty alone was measured at this length, and not influence functions or gradient norms"
     )
-    return Settled(claim, outcome, ours, own.protocol, why)
+    return Settled(claim, outcome, f"Spearman over all records: {'; '.join(parts)}", own.protocol, why)
 
 
 def _uncertainty_not_noise(claim: Claim, evidence: Evidence) -> Settled:
@@ -282,6 +307,7 @@ RULES = {
     "epistemic_early": _epistemic_early,
     "epistemic_everywhere": _everywhere,
     "gradient_norms": _gradient_norms,
+    "influence": _influence,
     "three_estimators": _three_estimators,
     "other_domains": _other_domains,
     "cheap_proxies": _cheap_proxies,

@@ -8,10 +8,12 @@ from itertools import combinations, pairwise
 
 from leakscope.studies.claims import Claim, Outcome, Settled
 from leakscope.studies.dynamics.evidence import Evidence, Interval, MissingResultsError, Run
+from leakscope.studies.dynamics.measured_elsewhere import finer
 from leakscope.studies.dynamics.published_runs import (
     BASELINE,
     SAM,
     SGD,
+    PublishedRun,
     all_at_published_scale,
     unless_short,
 )
@@ -129,7 +131,34 @@ def _flat_minima(claim: Claim, evidence: Evidence) -> Settled:
 
 
 def _finer_checkpoints(claim: Claim, _evidence: Evidence) -> Settled:
-    raise MissingResultsError("every setting was followed with one spacing of checkpoints")
+    """The study follows a run with one spacing; another measurement leaves some checkpoints out."""
+    return finer(claim)
+
+
+def _sam_generalizes(claim: Claim, evidence: Evidence) -> Settled:
+    """Accuracy on non-members of every population; it does not depend on the number of models."""
+    sgd, sam = (_accuracies(published, evidence) for published in (SGD, SAM))
+    outcome, why = Outcome.NOT_REPRODUCED, "reproduced would be each population of SAM above each of SGD"
+    if min(len(sgd), len(sam)) > 1 and min(sam) > max(sgd):
+        outcome, why = Outcome.REPRODUCED, "each population of SAM is above each of SGD"
+    elif sum(sam) / len(sam) > sum(sgd) / len(sgd):
+        outcome = Outcome.SAME_DIRECTION
+    elif max(sam) < min(sgd):
+        outcome = Outcome.REFUTED
+    ours = "; ".join(
+        f"{name} {', '.join(f'{accuracy:.1%}' for accuracy in accuracies)}"
+        for name, accuracies in (("SGD", sgd), ("SAM", sam))
+    )
+    protocol = f"{SGD(evidence).protocol}; {SAM(evidence).protocol}, and its smaller populations"
+    return Settled(claim, outcome, f"accuracy on non-members: {ours}", protocol, why)
+
+
+def _accuracies(published: PublishedRun, evidence: Evidence) -> list[float]:
+    """On non-members at the end, one per population of this setting."""
+    setting = published(evidence).run.setting
+    runs = evidence.where(lambda s: (s.name, s.epochs) == (setting.name, setting.epochs))
+    ends = [own.run.accuracy.nonmembers[-1] for own in runs]
+    return [accuracy for accuracy in ends if accuracy is not None]
 
 
 def _complexity(claim: Claim, evidence: Evidence) -> Settled:
@@ -208,6 +237,7 @@ RULES = {
     "variation": _variation,
     "more_models": _more_models,
     "finer_checkpoints": _finer_checkpoints,
+    "sam_generalizes": _sam_generalizes,
     "proxy": _proxy,
     "flat_minima": _flat_minima,
     "complexity": _complexity,

@@ -57,6 +57,41 @@ MEANS_ONLY_RECALL = 0.697
 target out, and not their variance; `tests/studies/test_dynamics_by_hand.py` computes it."""
 
 
+class Spacing(NamedTuple):
+    """Of all records, the shares that are in the corner at one checkpoint or more.
+
+    Attributes:
+        every: epochs between checkpoints.
+        seen: share of the records.
+        by_chance: the same with each record's memberships drawn again.
+    """
+
+    every: int
+    seen: float
+    by_chance: float
+
+
+SPACINGS = (Spacing(10, 0.788, 0.738), Spacing(20, 0.680, 0.543), Spacing(40, 0.582, 0.358))
+"""On the baseline's bank, 400 epochs; `tests/studies/test_dynamics_by_hand.py` computes them."""
+
+
+def finer(claim: Claim, measured: tuple[Spacing, ...] = SPACINGS) -> Settled:
+    """Whether finer checkpoints see more records in the corner, and more than chance adds to them."""
+    finest, coarsest = measured[0], measured[-1]
+    gain, by_chance = finest.seen - coarsest.seen, finest.by_chance - coarsest.by_chance
+    outcome = Outcome.NOT_REPRODUCED
+    if gain > 0:
+        outcome = Outcome.NOISE if by_chance >= gain else Outcome.REPRODUCED
+    parts = [f"every {s.every} epochs {s.seen:.1%}, by chance {s.by_chance:.1%}" for s in measured]
+    ours = f"records seen in the corner at one checkpoint or more: {'; '.join(parts)}"
+    why = (
+        f"from every {coarsest.every} to every {finest.every} epochs, {100 * gain:.0f} points are added, by "
+        f"chance {100 * by_chance:.0f}"
+    )
+    protocol = "the baseline, some of its checkpoints left out; `tests/studies/test_dynamics_by_hand.py`"
+    return Settled(claim, outcome, ours, protocol, why)
+
+
 def treated_early(claim: Claim, measured: tuple[Treatment, ...] = TREATED) -> Settled:
     """Whether treating the records that are exposed early protects all records at no cost in accuracy."""
     works = [one.protects and one.keeps_utility for one in measured]

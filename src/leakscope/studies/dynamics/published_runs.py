@@ -63,7 +63,7 @@ RUNS_OF_CLAIM: dict[str, tuple[PublishedRun, ...]] = {
     "com_cinic": (CINIC,),
     "sgd_entry": (SGD,),
     "sam_entry": (SAM,),
-    **dict.fromkeys(("sam_ratio", "sam_not_slower", "flat_minima"), (SGD, SAM)),
+    **dict.fromkeys(("sam_ratio", "sam_generalizes", "sam_not_slower", "flat_minima"), (SGD, SAM)),
 }
 """Claim -> the trainings that it is about; a claim that is not here depends on no published length."""
 

@@ -225,6 +225,11 @@ class Theory:
         kl_reduction_ratio: rho_KL removed by noise of sd 0.02 over that removed by sd 0.01, unit Gaussians
             one apart; 2 if linear in the sd, 4 if in its square.
         mi_reduction_ratio: the same of rho_MI.
+        printed_slope: slope of the divergence of N(0, 4) from N(0, 1) in the variance of added noise, in
+            nats, by the Fisher divergence as printed.
+        exact_slope: the same slope by finite differences.
+        leakage_by_size: rho_MI in bits of the rounded mean of 3 and of 4 of 20 records, at the prior n/N.
+        leakage_by_weight: the same of 4 records with ridge weights 0 and 0.5.
         neighbours_counted: pairs of different sets of 3 of 6 records whose indicators differ in at most one
             place.
         replaced_pairs: pairs that differ in two places: one record replaced.
@@ -247,6 +252,10 @@ class Theory:
     one_minus_variation: float
     kl_reduction_ratio: float
     mi_reduction_ratio: float
+    printed_slope: float
+    exact_slope: float
+    leakage_by_size: tuple[float, ...]
+    leakage_by_weight: tuple[float, ...]
     neighbours_counted: int
     replaced_pairs: int
     classical_delta_below_one: float

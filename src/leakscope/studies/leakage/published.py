@@ -23,6 +23,13 @@ CLAIMS = (
     Claim("size", "Leakage is a decreasing function of the training-set size.", "", "from Theorem 2"),
     Claim("regularization", "Regularization reduces leakage.", "", "from Theorem 3"),
     Claim(
+        "monotone",
+        "Theorems 2 and 3 prove that leakage is a decreasing function of the training-set size and of the "
+        "regularization weight.",
+        "",
+        "said to be proved",
+    ),
+    Claim(
         "more-if-sensitive",
         "The more sensitive the loss to the parameters, the more may leak.",
         "",
@@ -196,6 +203,12 @@ CLAIMS = (
         "last step of the proof",
     ),
     Claim(
+        "fisher-divergence",
+        "The Fisher divergence that gives the derivative of the divergence of p1 from p0, as printed.",
+        "mean over p0",
+        "proof of Theorem 4",
+    ),
+    Claim(
         "privacy-works",
         "Differential privacy is a successful defense, if its budget is small enough.",
         "",
@@ -280,6 +293,12 @@ CLAIMS = (
         "Figure 5: the advantage falls with noise on the parameters.",
         "falls",
         f"regression, n = 30; {_FIGURE}",
+    ),
+    Claim(
+        "deep-networks",
+        "Leakage and the success of attacks go together for more general models, such as deep networks.",
+        "future work",
+        "",
     ),
     Claim(
         "regularizer",

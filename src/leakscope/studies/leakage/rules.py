@@ -173,7 +173,9 @@ def fitted_variation(results: LeakageResults) -> Finding | None:
         Outcome.REFUTED if n_points else Outcome.REPRODUCED,
         f"{ours} ({where})" if where else ours,
         f"{protocol(results)}; likelihood-ratio adversary, 95% for all records of a point at once",
-        "the parameters are not Gaussian there: the total variation of a fit limits no adversary",
+        "the parameters are not Gaussian there: the total variation of a fit limits no adversary"
+        if n_points
+        else "no adversary that was run exceeds it; the total variation of a fit still limits none",
     )
 
 
@@ -209,6 +211,28 @@ def complex_models(results: LeakageResults) -> Finding | None:
         f"advantage, network minus regression: {ours}",
         f"{protocol(results, NETWORK)}, same records",
         "one pair of models cannot settle a claim about all" if outcome is Outcome.SAME_DIRECTION else "",
+    )
+
+
+def deep_networks(results: LeakageResults) -> Finding | None:
+    """Rank correlation of the network's leakage with the threshold adversary's advantage, over its sizes."""
+    if NETWORK not in results.figures:
+        return None
+    points = results.figures[NETWORK].points
+    pairs = [
+        (p.output.neighbours.mean, p.advantage.mean)
+        for p in points
+        if p.output.neighbours is not None and p.output.neighbours.mean is not None
+    ]
+    if len(pairs) < 3:
+        return None
+    r = spearman([leakage for leakage, _ in pairs], [advantage or 0.0 for _, advantage in pairs]).r
+    outcome = Outcome.SAME_DIRECTION if r > 0 else Outcome.NOT_REPRODUCED
+    return Finding(
+        outcome,
+        f"rank correlation of leakage with the threshold adversary's advantage {r:+.2f}",
+        f"{protocol(results, NETWORK)}, {len(pairs)} training-set sizes; nearest neighbors",
+        "one kind of network cannot settle a claim about general models",
     )
 
 

@@ -20,6 +20,11 @@ from leakscope.studies.leakage.extension_results import Theory
 
 _TRAININGS = (100, 400, 1600)
 _NORM, _TARGET, _RADIUS = 1.0, 0.5, 2.0
+_UNIVERSE, _ONES = 20, 18
+"""Records of the rounded mean; this many are 1, the others 0."""
+_MIDDLE = 0.55
+"""Between the two points to which the mean is rounded, 0 and 1.1."""
+_SMALL_VARIANCE = 1e-6
 
 
 @cache
@@ -43,6 +48,11 @@ def evaluated() -> Theory:
         one_minus_variation=1 - float(total_variation(at_one, narrow).value),
         kl_reduction_ratio=reductions[0][0] / reductions[1][0],
         mi_reduction_ratio=reductions[0][1] / reductions[1][1],
+        # The gradient of ln(p1 / p0) is 3x/4; the printed Fisher divergence averages its square over p0.
+        printed_slope=-(0.75**2) / 2,
+        exact_slope=_slope_in_variance(wide, narrow),
+        leakage_by_size=(rounded_mean_leakage(3, 0.0), rounded_mean_leakage(4, 0.0)),
+        leakage_by_weight=(rounded_mean_leakage(4, 0.0), rounded_mean_leakage(4, 0.5)),
         neighbours_counted=neighbours,
         replaced_pairs=replaced,
         classical_delta_below_one=_delta_of_classical_rule(0.5),
@@ -74,6 +84,36 @@ def _reduction(first: Gaussian, second: Gaussian, sd: float) -> tuple[float, flo
     in_kl = symmetric_kl(first, second) - symmetric_kl(*noisy)
     in_mi = mutual_information(first, second).value - mutual_information(*noisy).value
     return float(in_kl), float(in_mi)
+
+
+def _slope_in_variance(first: Gaussian, second: Gaussian) -> float:
+    """How fast noise changes the divergence, per unit of its variance."""
+    noisy = (with_noise(one, _SMALL_VARIANCE**0.5) for one in (first, second))
+    return float((kl(*noisy) - kl(first, second)) / _SMALL_VARIANCE)
+
+
+def rounded_mean_leakage(size: int, weight: float) -> float:
+    """rho_MI in bits of a ridge regression on a constant, rounded to 0 or 1.1; all training sets counted.
+
+    The solution is the mean of the training set over 1 + weight. The records are 18 ones and 2 zeros, and
+    `size` of them are drawn. Every assumption of Theorems 2 and 3 holds, and yet leakage is not monotone in
+    the size or the weight.
+    """
+    prior = size / _UNIVERSE
+    least = _MIDDLE * (1 + weight) * size  # ones in the training set from which the result is 1.1
+    leakage = 0.0
+    for value, n_records in ((1, _ONES), (0, _UNIVERSE - _ONES)):
+        ones = np.ceil([least - value, least])  # ... among the other records, with the record and without it
+        rounded_up = stats.hypergeom.sf(ones - 1, _UNIVERSE - 1, _ONES - value, [size - 1, size])
+        mixed = np.dot([prior, 1 - prior], rounded_up)
+        given = np.dot([prior, 1 - prior], _entropy(rounded_up))
+        leakage += n_records / _UNIVERSE * float(_entropy(mixed) - given)
+    return leakage / float(np.log(2))
+
+
+def _entropy(probability: FloatArray) -> FloatArray:
+    """Of a coin, in nats."""
+    return np.asarray(special.entr(probability) + special.entr(1 - probability))
 
 
 def _pairs_of_sets(n_records: int, size: int) -> tuple[int, int]:
