@@ -28,6 +28,7 @@ from leakscope.studies.dynamics.measured_elsewhere import (
 )
 from leakscope.studies.dynamics.published_claims import CLAIMS
 from leakscope.studies.dynamics.published_runs import RUNS_OF_CLAIM
+from leakscope.studies.dynamics.report import sentences
 from leakscope.studies.dynamics.results import DynamicsResults, RunResults
 from leakscope.studies.dynamics.trained_banks import training_command
 from tests.studies.test_dynamics_claims import RESULTS, number, tenth
@@ -304,3 +305,14 @@ def test_influence_functions_of_small_runs_settle_nothing(committed: list[Dynami
     assert entry.outcome is Outcome.NOT_TESTABLE and "TracIn" in entry.ours and "GraNd" not in entry.ours
     assert "TracIn" not in settled(committed)["gradient_norms"].ours
     assert "not influence functions" in settled(committed)["hardness_strong"].why
+
+
+def test_that_all_are_there_at_the_end_is_no_finding(committed: list[DynamicsResults]) -> None:
+    """70% of the finally vulnerable by the last checkpoint is a definition, so the report does not say it."""
+    baseline = baseline_of(committed)
+    first = baseline.figures.first_epoch
+    said = " ".join(sentences(baseline))
+    assert f"by epoch 160 of 400; under permuted memberships, by epoch {first.floor.mean:.0f}." in said
+    last = replace(baseline, figures=replace(baseline.figures, first_epoch=replace(first, value=400.0)))
+    said = " ".join(sentences(last))
+    assert "of 400;" not in said and "Fewer than 70% of them were there at any earlier checkpoint." in said
