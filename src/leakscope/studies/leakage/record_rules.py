@@ -28,7 +28,10 @@ def outliers(results: LeakageResults) -> Finding | None:
         return None
     holds = [any(value > p.advantage.box.whisker_high for value in p.advantage.box.outliers) for p in points]
     ours = f"at {sum(holds)} of {len(points)} points, some record is above the upper whisker"
-    return Finding(by_share(holds), ours, protocol(results), _SHARE_RULE)
+    why = (
+        f"{_SHARE_RULE}. The more records a box has, the more outliers; the publication does not say how many"
+    )
+    return Finding(by_share(holds), ours, protocol(results), why)
 
 
 def order_infinity(results: LeakageResults) -> Finding | None:
