@@ -316,3 +316,31 @@ def test_that_all_are_there_at_the_end_is_no_finding(committed: list[DynamicsRes
     last = replace(baseline, figures=replace(baseline.figures, first_epoch=replace(first, value=400.0)))
     said = " ".join(sentences(last))
     assert "of 400;" not in said and "Fewer than 70% of them were there at any earlier checkpoint." in said
+
+
+@pytest.mark.parametrize(
+    ("outside", "of_all", "expected"),
+    [
+        (0.5, 0.5, Outcome.REPRODUCED),
+        (0.1, 0.5, Outcome.SAME_DIRECTION),
+        (0.5, 0.1, Outcome.SAME_DIRECTION),
+        (0.1, 0.1, Outcome.NOT_REPRODUCED),
+    ],
+)
+def test_a_phase_is_judged_by_both_readings_of_an_entry(
+    committed: list[DynamicsResults], outside: float, of_all: float, expected: Outcome
+) -> None:
+    """Entries of 0.1 at all checkpoints but one, without a floor."""
+
+    def change(run: RunResults) -> RunResults:
+        if run.setting.bank != "cifar10-wrn28-2-adamw":
+            return run
+        changed = {}
+        for name, peak in (("entry", outside), ("entry_of_all", of_all)):
+            figure = getattr(run.figures, name)
+            n = len(figure.value)
+            floor = replace(figure.floor, mean=(0.0,) * n)
+            changed[name] = replace(figure, value=(peak, *(0.1,) * (n - 1)), floor=floor)
+        return replace(run, figures=replace(run.figures, **changed))
+
+    assert settled(each_run(committed, change))["phases"].outcome is expected
