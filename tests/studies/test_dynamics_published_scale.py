@@ -344,3 +344,16 @@ def test_a_phase_is_judged_by_both_readings_of_an_entry(
         return replace(run, figures=replace(run.figures, **changed))
 
     assert settled(each_run(committed, change))["phases"].outcome is expected
+
+
+def test_a_displacement_without_a_unit_has_no_direction(committed: list[DynamicsResults]) -> None:
+    entries = settled(committed)
+    for key in ("com_wrn", "com_cnn"):
+        assert entries[key].outcome is Outcome.NOT_TESTABLE and "no unit" in entries[key].why
+    assert entries["com_nets"].outcome is Outcome.REPRODUCED  # a ratio has no unit
+
+    def change(run: RunResults) -> RunResults:
+        moved = number(114.2, 1.0, 3.0)
+        return replace(run, figures=replace(run.figures, net_displacement=moved))
+
+    assert settled(each_run(committed, change))["com_wrn"].outcome is Outcome.REPRODUCED
