@@ -354,3 +354,8 @@ def test_the_verdict_on_a_feature(low: float, high: float, outcome: Outcome) -> 
 def test_the_verdict_on_the_best(mlp: tuple[float, float, float], outcome: Outcome) -> None:
     figures = {"mlp": AucFigure(*mlp, ""), "forest": AucFigure(0.65, 0.63, 0.67, "")}
     assert ensemble.best_outcome("mlp", figures) is outcome
+
+
+def test_no_p_value_is_printed_as_zero() -> None:
+    page = scaling.PUBLICATION.page(RESULTS / "scaling")
+    assert "p = 0.000" not in page and "p &lt; 0.001" in page
