@@ -33,6 +33,7 @@ from leakscope.train.loop import Inputs, inputs_from
 from leakscope.train.losses import PLAIN
 from leakscope.train.orders import epochs_of
 from leakscope.train.plan import BatchPlan
+from leakscope.train.steps import Epoch
 from leakscope.types import Design, Records
 
 SEED = 0
@@ -166,7 +167,7 @@ def our_speed(size: Size, base: str, inputs: Inputs, n_models: int, compiled: bo
     orders = (order for order, _ in epochs_of(plan, recipe, 0, recipe.epochs, steps.ranks_draws))
 
     def epoch() -> None:
-        steps.run_epoch(next(orders), None, None, [recipe.lr] * plan.steps, 0, lambda _: None)
+        steps.run_epoch(Epoch(next(orders), [recipe.lr] * plan.steps))
 
     epoch()
     settled(inputs.x.device)

@@ -23,7 +23,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.rmia import Rmia
-from leakscope.stats.intervals import spread_over_targets
+from leakscope.stats.intervals import mean_over_targets
 from leakscope.stats.roc_summary import roc_summary
 from leakscope.types import Design, Signals
 
@@ -101,7 +101,7 @@ def _figures(attack: Attack, in_mask, log_odds, labels, size: int, options) -> n
 
 
 def _cell(values: np.ndarray) -> str:
-    found = spread_over_targets(values)
+    found = mean_over_targets(values)
     return f"{found.mean:.4f} ± {(found.interval.high - found.interval.low) / 2:.4f}"
 
 

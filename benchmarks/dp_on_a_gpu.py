@@ -27,7 +27,7 @@ from leakscope.train.orders import epochs_of
 from leakscope.train.poisson import NOBODY, plan_of
 from leakscope.train.side_by_side import SideBySide
 from leakscope.train.state import unsaved
-from leakscope.train.steps import HostSteps
+from leakscope.train.steps import Epoch, HostSteps
 from leakscope.types import Design, Records
 
 RECORDS, MODELS, BATCH = 8_000, 4, 256
@@ -73,7 +73,7 @@ def largest_difference(inputs: loop.Inputs, design: Design) -> float:
         steps = kind(stack, inputs.x, inputs.y, plan, recipe)
         for epoch, (order, views) in enumerate(epochs_of(plan, recipe, 0, recipe.epochs)):
             steps.start(epoch * plan.steps)
-            steps.run_epoch(order, views, None, [recipe.lr] * plan.steps, 0, lambda _: None)
+            steps.run_epoch(Epoch(order, [recipe.lr] * plan.steps, views=views))
         torch.cuda.synchronize()
         ended.append(torch.cat([p.detach().flatten() for p in stack.parameters]))
     return float((ended[0] - ended[1]).abs().max() / ended[1].abs().max())

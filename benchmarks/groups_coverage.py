@@ -107,7 +107,7 @@ def figures_of(signals: Signals, design: Design, attacks: tuple[str, ...]) -> It
     for attack in resolve_all(attacks):
         replicates = sample.replicates(attack)
         scores = replicates.whole.values
-        (variance,) = replicates.variances(_auc_parts, sample.n_units, [NoLeakage(0.5)])
+        (variance,) = replicates.variances(_auc_parts, design.of_units.n_records, [NoLeakage(0.5)])
         aucs = np.array([auc(*row) for row in zip(scores, in_mask, strict=True)])
         yield f"AUC, {attack.label}", figure_of_targets(aucs, variance, _no_interval)
         halves[attack.label] = half_aucs(Scored(scores, in_mask, replicates, sample.units))

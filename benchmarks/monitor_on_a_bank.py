@@ -28,7 +28,7 @@ from leakscope.attacks.eb_lira import EbLira
 from leakscope.design import make_design
 from leakscope.engine.local import TrainingRequest, complete_bank
 from leakscope.hardness.in_out_mean import side_mean
-from leakscope.stats.intervals import spread_over_targets
+from leakscope.stats.intervals import mean_over_targets
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared"
@@ -167,7 +167,7 @@ def best(values: FloatArray, share: float) -> IntArray:
 
 
 def _cell(values: np.ndarray) -> str:
-    found = spread_over_targets(values)
+    found = mean_over_targets(values)
     return f"{found.mean:.2f} ± {(found.interval.high - found.interval.low) / 2:.2f}"
 
 

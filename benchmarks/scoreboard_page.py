@@ -11,7 +11,7 @@ import numpy as np
 
 import distance_page
 import published_cells
-from leakscope.stats.intervals import spread_over_targets
+from leakscope.stats.intervals import mean_over_targets
 from page_parts import table, wrapped
 
 PAGE = Path(__file__).parents[1] / "docs" / "scoreboard.md"
@@ -110,7 +110,7 @@ def exceptions(board: Board) -> tuple[int, list[Exceeded]]:
     n, higher = 0, []
     for own, rival, size, figure, difference in comparisons(board):
         n += 1
-        found = spread_over_targets(difference)
+        found = mean_over_targets(difference)
         if found.mean > 0:
             half = (found.interval.high - found.interval.low) / 2
             higher.append(Exceeded(board.name, own, size, FIGURES[figure], rival, found.mean, half))
@@ -272,7 +272,7 @@ def _line(board: Board, name: str, first: int, second: int) -> tuple[str, ...]:
 
 
 def _cell(values: np.ndarray, figure: int) -> str:
-    found = spread_over_targets(values[:, figure])
+    found = mean_over_targets(values[:, figure])
     half = (found.interval.high - found.interval.low) / 2
     if figure == 0:
         return f"{found.mean:.3f} ± {half:.3f}"

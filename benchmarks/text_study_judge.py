@@ -27,7 +27,7 @@ from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.hygiene.shift import text_shift_scores
 from leakscope.evaluate.uncertainty import Replicate, Replicates, Sample
 from leakscope.stats.differences import Replicated, jackknife_difference
-from leakscope.stats.intervals import Interval, delong, spread_over_targets
+from leakscope.stats.intervals import Interval, delong, mean_over_targets
 from leakscope.stats.roc import split_scores
 from leakscope.stats.roc_summary import roc_summary_of_split, tpr_at_expected_fpr
 from leakscope.types import Design, Signals
@@ -179,7 +179,7 @@ def _drawn(n_models: int, target: int, size: int) -> np.ndarray:
 
 
 def _spread(values: np.ndarray) -> dict[str, list[float]]:
-    found = [spread_over_targets(values[:, k]) for k in range(len(FIGURES))]
+    found = [mean_over_targets(values[:, k]) for k in range(len(FIGURES))]
     return {
         name: [round(float(v), 6) for v in (own.mean, max(own.interval.low, 0.0), own.interval.high)]
         for name, own in zip(FIGURES, found, strict=True)
@@ -206,7 +206,7 @@ def blind(in_mask: np.ndarray, corpus: Path) -> dict[str, list[float]]:
     figures = {}
     for name, masks in (("models", in_mask), ("fresh", fresh)):
         aucs = [_blind_auc(documents, members) for members in masks]
-        found = spread_over_targets(np.array(aucs))
+        found = mean_over_targets(np.array(aucs))
         ends = found.mean, found.interval.low, found.interval.high, max(aucs)
         figures[name] = [round(float(v), 6) for v in ends]
     file.write_text(json.dumps({"design": digest, "figures": figures}) + "\n")

@@ -9,7 +9,12 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Other programs may be using the cores, so the clock on the wall says nothing about an example.
+hypothesis.settings.register_profile("without deadlines", deadline=None)
+hypothesis.settings.load_profile("without deadlines")
 
 # Test processes run side by side; each gets one thread, so that they do not fight over the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

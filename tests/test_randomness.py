@@ -19,7 +19,6 @@ def test_purposes_keep_their_numbers():
         "DROPOUT": 2,
         "ESTIMATOR": 3,
         "DESIGN": 4,
-        "BOOTSTRAP": 5,
         "AUGMENTATION": 6,
         "NOISE": 7,
         "SAMPLING": 8,

@@ -1,6 +1,6 @@
 """Errors and exit codes. A user's mistake ends with one clear line; a bug shows its traceback."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 from importlib.util import find_spec
@@ -111,14 +111,14 @@ _OF_TRAIN = {
 """Packages of the extra `train` -> what needs them."""
 
 
-def require_train(package: str = "torch") -> None:
-    """Raises MissingExtraError where a package of the extra `train` is not installed."""
+def require_train() -> None:
+    """Raises MissingExtraError where torch, which the extra `train` brings, is not installed."""
     try:
-        is_installed = find_spec(package) is not None
+        is_installed = find_spec("torch") is not None
     except (ValueError, ModuleNotFoundError):  # somebody has marked it as missing
         is_installed = False
     if not is_installed:
-        raise MissingExtraError(missing_extra(package))
+        raise MissingExtraError(missing_extra("torch"))
 
 
 def missing_extra(package: str | None) -> str:
@@ -140,6 +140,11 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "", after: str =
     """The closest of the known names as a question between two texts; empty where none is close."""
     near = get_close_matches(name, list(known), n=1)
     return f"{before}did you mean {near[0]!r}?{after}" if near else ""
+
+
+def choose_from(name: str, known: Collection[str]) -> str:
+    """What to give instead of an unknown name: the closest of the known ones, if any, and all of them."""
+    return f"{did_you_mean(name, known, after=' ')}choose from {', '.join(known)}"
 
 
 def first_line(error: BaseException) -> str:

@@ -21,7 +21,6 @@ class Purpose(IntEnum):
     DROPOUT = 2
     ESTIMATOR = 3
     DESIGN = 4
-    BOOTSTRAP = 5
     AUGMENTATION = 6
     NOISE = 7
     SAMPLING = 8

@@ -53,6 +53,12 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
     """
     search_in(folder)
     module, _, name = path.partition(":")
+    if not name:
+        package, _, last = module.rpartition(".")
+        meant = f"{package}:{last}" if package and last[:1].isupper() else example  # a class ends the path
+        raise InputError(
+            f"{setting}={path!r} cannot be imported (no name after a colon); write for example {meant!r}"
+        )
     try:
         # The script that is being run must not be executed a second time.
         named: Any = sys.modules["__main__"] if module == _script_name() else importlib.import_module(module)
@@ -62,11 +68,19 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         reason = (
             error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         )
-        raise InputError(
-            f"{setting}={path!r} cannot be imported ({reason}); write for example {example!r}, and run "
-            "leakscope from the folder that holds the module, or install it"
-        ) from error
+        remedy = _closest(error) or (
+            f"write for example {example!r}, and run leakscope from the folder that holds the module, or "
+            "install it"
+        )
+        raise InputError(f"{setting}={path!r} cannot be imported ({reason}); {remedy}") from error
     return named
+
+
+def _closest(error: Exception) -> str:
+    """What a module has that is called nearly like the name it lacks; empty where there is nothing."""
+    if not isinstance(error, AttributeError) or error.name is None:
+        return ""
+    return did_you_mean(error.name, [name for name in dir(error.obj) if not name.startswith("_")])
 
 
 def check_arguments(setting: str, make: Any, options: Mapping[str, object]) -> None:

@@ -364,6 +364,8 @@ def test_a_list_of_members_that_cannot_be_read_is_refused(tmp_path: Path, target
     for path in (tmp_path / "nowhere.txt", tmp_path, tmp_path / "binary.txt"):
         with pytest.raises(InputError, match=r"cannot be read.*one id per line"):
             read_members(path, target.records)
+    with pytest.raises(InputError, match=r"nowhere\.txt' cannot be read \(there is no such file\)"):
+        read_members(tmp_path / "nowhere.txt", target.records)
 
 
 @pytest.mark.parametrize(("models", "outcome"), [(1, "inconclusive"), (2, "inconclusive"), (8, "passed")])

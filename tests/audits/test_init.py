@@ -310,20 +310,30 @@ class Terminal:
         return typed or default
 
 
-@pytest.mark.parametrize("in_ci", [False, True])
-def test_questions_are_asked_at_a_terminal_and_never_in_ci(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_ci: bool
-) -> None:
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Somebody who types three answers."""
     terminal = Terminal("city", "none", "sklearn.ensemble:RandomForestClassifier")
     monkeypatch.setattr(sys, "stdin", terminal)
     monkeypatch.setattr("leakscope.cli.init._is_terminal", lambda stream: True)
     monkeypatch.setattr("typer.prompt", terminal.answer)
-    monkeypatch.setenv("CI", "true") if in_ci else monkeypatch.delenv("CI", raising=False)
+    return terminal
+
+
+def test_no_questions_are_asked_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    assert init(tmp_path, people()).exit_code == 0
+    assert len(terminal.lines) == 3 and config(tmp_path)["data"]["label"] == "outcome"
+
+
+def test_questions_are_asked_at_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Terminal
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
     assert init(tmp_path, people()).exit_code == 0
     written = config(tmp_path)
-    if in_ci:
-        assert len(terminal.lines) == 3 and written["data"]["label"] == "outcome"
-        return
     assert terminal.lines == []
     assert written["data"]["label"] == "city" and "id" not in written["data"]
     assert written["model"]["estimator"] == "sklearn.ensemble:RandomForestClassifier"

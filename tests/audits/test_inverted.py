@@ -44,6 +44,8 @@ def test_members_with_lower_confidence_fail_every_gate(tmp_path: Path) -> None:
     assert results.rating.level == "severe"
     assert "loss" in results.inverted_attacks and "correctness" not in results.inverted_attacks
     assert any("count with the opposite sign" in line for line in verdict.summary())
+    assert any("in loss and population, so" in line for line in verdict.summary())
+    assert verdict.summary()[0].startswith("Gate failed: ")  # what the exit code says comes first
     assert "loss, inverted" in (tmp_path / "run" / "report.md").read_text()
     assert run_command("verify", tmp_path / "run").exit_code == 0
     before = (tmp_path / "run" / "report.md").read_bytes()

@@ -126,6 +126,8 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is not a run folder \(it has no run\.json\)"):
         read_run(tmp_path)
+    with pytest.raises(InputError, match=r"nowhere is not a run folder \(it does not exist\)"):
+        read_run(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,13 @@ from leakscope.bank.results import FORMAT_VERSION
 from leakscope.evaluate.gate import Gate
 from tests.cli.command import files_under, run_command
 from tests.cli.test_mistakes import check_refused
-from tests.engine.small_population import RECIPE, records
+from tests.engine.small_population import audited
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished") / "run"
-    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
-    leakscope.audit(records(), RECIPE, folder, models=8, **settings)
+    audited(folder)
     return folder
 
 
@@ -90,8 +89,7 @@ def test_a_gate_is_judged_with_its_own_delta(run: Path) -> None:
 def test_a_rerun_of_the_audit_keeps_what_judge_added(run: Path) -> None:
     run_command("judge", run, "--attacks", "reference", "--quiet")
     judged = files_under(run)
-    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
-    verdict = leakscope.audit(records(), RECIPE, run, models=8, **settings)
+    verdict = audited(run)
     assert list(verdict.results.attacks) == ["loss", "lira", "reference"]
     assert files_under(run) == judged
 
@@ -169,10 +167,9 @@ def test_damaged_results_name_the_remedy(run: Path, damage: Any) -> None:
 
 def test_a_rerun_of_the_audit_writes_damaged_results_anew(run: Path) -> None:
     before = files_under(run)
-    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
     for content in ("{}", "nonsense", '{"format_version": 99}'):
         (run / "results.json").write_text(content)
-        leakscope.audit(records(), RECIPE, run, models=8, **settings)
+        audited(run)
         assert files_under(run) == before
 
 

@@ -159,6 +159,14 @@ CONFIGS: dict[str, tuple[str, tuple[str, ...]]] = {
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.ensemble:Forrest'",
         ("model.estimator='sklearn.ensemble:Forrest'", "cannot be imported"),
     ),
+    "misspelled estimator": (
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.tree:DecisionTreeClasifier'",
+        ("cannot be imported", "did you mean 'DecisionTreeClassifier'?"),
+    ),
+    "estimator without a colon": (
+        "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.tree.DecisionTreeClassifier'",
+        ("no name after a colon", "write for example 'sklearn.tree:DecisionTreeClassifier'"),
+    ),
     "an estimator's unknown option": (
         "[data]\ndataset = 'digits'\n[model]\nestimator = 'sklearn.svm:SVC'\noptions = {depth = 3}",
         ("sklearn.svm:SVC", "'depth' is not an option of SVC; it takes C, kernel"),

@@ -48,6 +48,28 @@ class Described:
         return DEPTH
 class Owner:
     depth = Described()
+import array, typing, torch
+from decimal import Decimal
+class Layer(torch.Tensor):
+    pass
+LAYER = torch.full((2,), float(DEPTH)).as_subclass(Layer)
+class Rate(Decimal):
+    pass
+RATE = Rate(DEPTH)
+class Rates(array.array):
+    pass
+RATES = Rates("d", [DEPTH])
+class Failed(Exception):
+    pass
+FAILED = Failed(DEPTH)
+class Slotted:
+    __slots__ = ("depth",)
+    def __reduce_ex__(self, protocol):
+        return "SLOTTED"
+SLOTTED = Slotted()
+SLOTTED.depth = DEPTH
+ROWS = np.array([("a", DEPTH)], dtype=[("name", object), ("depth", object)])
+KIND = typing.NewType("KIND", int if DEPTH == 3 else float)
 """
 LAZY = "import user_values\ndef __getattr__(name):\n    return user_values.STATE[name]\n"
 
@@ -91,6 +113,14 @@ COUNTED = {
     "a queue of a class of the user's": Way("user_values.QUEUE[0]"),
     "the mask of an array": Way("user_values.MASKED.sum()"),
     "an attribute of an array": Way("user_values.TAGGED.depth"),
+    "a tensor of a class of the user's": Way("user_values.LAYER"),
+    "a number of a class of the user's": Way("user_values.RATE"),
+    "numbers of a class of the user's": Way("user_values.RATES[0]"),
+    "what an exception was raised with": Way("user_values.FAILED.args"),
+    "slots that pickle does not see": Way("user_values.SLOTTED.depth"),
+    "an array of several types": Way("user_values.ROWS['depth']"),
+    "what a type stands for": Way("user_values.KIND.__supertype__"),
+    "a builtin of the user's": Way("USER_DEPTH", "import builtins; builtins.USER_DEPTH = user_values.DEPTH"),
     "a value of this thread": Way(
         "LOCAL.depth", "import threading; LOCAL = threading.local(); LOCAL.depth = user_values.DEPTH"
     ),
@@ -106,6 +136,14 @@ SAID = {
     "eval of builtins": Way("builtins.eval('user_values.DEPTH')", "import builtins"),
     "exec by another name": Way("run('1')", "run = exec"),
     "the globals of a function": Way("train.__globals__['user_values'].DEPTH"),
+    "a function of a ufunc": Way(
+        "F(1)", "import numpy as np; F = np.frompyfunc(lambda x: user_values.DEPTH, 1, 1)"
+    ),
+    "a pickled table": Way("pandas.read_pickle('a.pkl')", "import pandas"),
+    "a module that torch.hub loads": Way("torch.hub.load('.', 'f', source='local')", "import torch"),
+    "a module that is found when the code runs": Way(
+        "LATE", "import sys", "sys.path.append('a'); import LATE"
+    ),
     "a module that fails when it is imported": Way("1", inside="import user_broken"),
 }
 

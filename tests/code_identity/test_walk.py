@@ -73,6 +73,14 @@ EDITED_FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         },
         {"user_other": "def fg():\n    return 2\n"},
     ),
+    "a module that is not imported for types alone": (
+        {
+            "user_main": "import typing as t\nif not t.TYPE_CHECKING:\n    import user_other\n"
+            "def train():\n    return 1\n",
+            "user_other": "import torch\n",
+        },
+        {"user_other": "import torch\ntorch.set_default_dtype(torch.float32)\n"},
+    ),
     "what an import registers": (
         {
             "user_main": "import user_other as o, user_third\ndef train():\n    return o.LOSSES['l1']()\n",
@@ -119,6 +127,42 @@ EDITED_LINES = {
     "a default of a data class": (
         "from dataclasses import dataclass\n@dataclass\nclass O:\n    lr: float = 0.1\n"
         "def train():\n    return O()\n", "0.1", "0.2",
+    ),
+    "a property of the user's making": (
+        "class P(property):\n    def __get__(self, o, t=None):\n        return 2\nclass train:\n    @P\n"
+        "    def x(self):\n        return 1\n", "return 2", "return 3",
+    ),
+    "a value of a property of the user's making": (
+        "class P(property):\n    def __init__(self, f, k):\n        super().__init__(f)\n        self.k = k\n"
+        "class train:\n    x = P(len, 2)\n", "len, 2", "len, 3",
+    ),
+    "a cached property of the user's making": (
+        "import functools\nclass P(functools.cached_property):\n    def __get__(self, o, t=None):\n"
+        "        return 2\nclass train:\n    @P\n    def x(self):\n        return 1\n",
+        "return 2", "return 3",
+    ),
+    "a static method of the user's making": (
+        "class P(staticmethod):\n    def __call__(self):\n        return 2\nclass train:\n    @P\n"
+        "    def x():\n        return 1\n", "return 2", "return 3",
+    ),
+    "a partial of the user's making": (
+        "import functools\nclass P(functools.partial):\n    def __call__(self):\n        return 2\n"
+        "train = P(len)\n", "return 2", "return 3",
+    ),
+    "a frozen weight": (
+        "import torch\nW = torch.ones(2, requires_grad=False)\ndef train():\n    return W\n", "False", "True",
+    ),
+    "a hook of a weight": (
+        "import torch\nW = torch.ones(2, requires_grad=True)\nW.register_hook(lambda g: 2 * g)\n"
+        "def train():\n    return W\n", "2 * g", "3 * g",
+    ),
+    "a function put into a library": (
+        "import numpy as np\nnp.user_log = lambda x: 2 * x\ndef train():\n    return np.user_log(1)\n",
+        "2 * x", "3 * x",
+    ),
+    "a method put into a class of a library": (
+        "import sklearn.svm as svm\nsvm.LinearSVC.user_fit = lambda self: 2\n"
+        "def train():\n    return svm.LinearSVC()\n", "self: 2", "self: 3",
     ),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from sklearn.dummy import DummyClassifier
 
 import leakscope
 from leakscope.compare.compare import Comparison, compare
+from leakscope.compare.page import write_report
 from leakscope.compare.records import _change, _Exposure
 from leakscope.compare.results import LeakageDifference, LeftOut, RunComparison
+from leakscope.compare.sentences import share_sentence, summary
 from leakscope.compare.tables import figure_name, leakage_table
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.runs.verification import verify_run
@@ -62,6 +65,27 @@ def test_print_prints_the_summary(helped: Comparison) -> None:
     assert "Accuracy on non-members falls from" in str(helped)
     page = helped._repr_html_()
     assert "defended leaks less than leaky." in page and "<td>AUC (lira)</td>" in page
+
+
+def test_a_comparison_of_units_speaks_of_them(helped: Comparison) -> None:
+    results, run = helped.results, only(helped)
+    assert results.baseline.unit is None and run.records is not None
+    baseline = replace(results.baseline, unit="patient_id")
+    fewer = replace(run, records=replace(run.records, less_exposed=1, more_exposed=0))
+    of_patients = replace(results, runs=(baseline, *results.runs[1:]), comparisons=(fewer,))
+    text = " ".join([*summary(of_patients), share_sentence(fewer, of_patients.noun)])
+    assert "ranks a random patient of the training set above a random other patient" in text
+    assert "Individually exposed patients: " in text and "over patients, for these models" in text
+    assert "1 patient is significantly less exposed and 0 significantly more" in text
+    assert " records " not in text and "1 record is significantly" in " ".join(
+        summary(replace(results, comparisons=(fewer,)))
+    )
+
+
+def test_the_page_states_its_limits_in_sentences(helped: Comparison, tmp_path: Path) -> None:
+    write_report(helped.results, tmp_path, redacted=False)
+    text = (tmp_path / "report.md").read_text().split("## Limitations")[1]
+    assert "- An unresolved difference need not be zero: it can be anywhere in its interval." in text
 
 
 def test_in_the_other_direction_it_is_a_regression(audits: Path, tmp_path: Path) -> None:
@@ -241,6 +265,29 @@ def test_alike_populations_are_rarely_called_different(tmp_path: Path) -> None:
         comparison = compare([tmp_path / f"{2 * k}", tmp_path / f"{2 * k + 1}"], tmp_path / f"out-{k}")
         alarms += only(comparison).outcome != "no difference"
     assert alarms <= 1
+
+
+def test_scores_are_turned_around_in_all_alike_runs_or_in_none(tmp_path: Path) -> None:
+    """Members have the higher losses in both runs; by chance, only one of the audits is sure of that."""
+    verdicts = [
+        made_up_audit(tmp_path / str(seed), -0.12, noise_seed=seed, attacks=("loss",)) for seed in (4, 5)
+    ]
+    figures = [verdict.results.attacks["loss"] for verdict in verdicts]
+    assert [one.inverted for one in figures] == [False, True]
+    for runs in (("4", "5"), ("5", "4")):
+        found = only(compare([tmp_path / run for run in runs], tmp_path / f"out-{runs[0]}"))
+        assert found.outcome == "no difference"
+        auc, ends = found.auc_of("loss"), [abs((one.auc.value or 0.5) - 0.5) for one in figures]
+        assert sorted((auc.baseline, auc.other)) == pytest.approx(sorted(0.5 + end for end in ends))
+        assert auc.low is not None and auc.high is not None and auc.low < 0 < auc.high
+
+
+def test_a_run_whose_members_have_the_higher_scores_is_not_turned_around(tmp_path: Path) -> None:
+    made_up_audit(tmp_path / "turned", -1.0, attacks=("loss",))
+    made_up_audit(tmp_path / "leaky", 1.0, noise_seed=1, attacks=("loss",))
+    auc = only(compare([tmp_path / "turned", tmp_path / "leaky"], tmp_path / "out")).auc_of("loss")
+    assert auc.baseline is not None and auc.baseline > 0.6
+    assert auc.other is not None and auc.other > 0.6
 
 
 def test_a_record_that_no_run_detects_has_not_changed() -> None:

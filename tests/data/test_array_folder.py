@@ -107,7 +107,7 @@ def test_a_wrong_name_is_told(tmp_path: Path, given_names: dict[str, Any], said:
 
 
 @given(st.integers(0, 400), st.integers(1, 255), st.integers(0, 400))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_damaged_file_is_read_or_refused(at: int, flip: int, cut: int) -> None:
     """Bytes of the header changed, the end cut off: never anything but one of our own errors."""
     stream = io.BytesIO()

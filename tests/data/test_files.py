@@ -267,7 +267,7 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     numbers=st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=40),
     words=st.lists(st.text("abc", min_size=1, max_size=2), min_size=40, max_size=40),
 )
-@settings(max_examples=8, deadline=None)  # few and long: a Parquet file is read in a process of its own
+@settings(max_examples=8)  # few and long: a Parquet file is read in a process of its own
 def test_csv_and_parquet_give_the_same_records(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[float], words: list[str]
 ) -> None:

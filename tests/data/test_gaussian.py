@@ -52,7 +52,7 @@ def test_records_of_different_seeds_have_different_ids() -> None:
 
 
 @given(n_classes=st.integers(2, 6), extra=st.integers(0, 30), n_features=st.integers(1, 4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_first_classes_get_what_is_left_over(n_classes: int, extra: int, n_features: int) -> None:
     n_samples = 2 * n_classes + extra
     records = gaussian(3, n_samples, n_features, n_classes)

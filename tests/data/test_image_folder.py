@@ -189,7 +189,7 @@ ENCODED = {kind: encoded(kind) for kind in ("PNG", "JPEG")}
     st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=6),
     st.integers(0, 60),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_damaged_picture_is_read_or_refused(kind: str, changes: list[tuple[int, int]], cut: int) -> None:
     content = bytearray(ENCODED[kind])
     for at, value in changes:

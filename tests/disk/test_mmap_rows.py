@@ -45,7 +45,7 @@ def saved(folder: Path, array: AnyArray) -> AnyArray:
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 400))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_blocks_cover_every_row_once_in_order(n_rows: int, width: int, n_bytes: int) -> None:
     array = np.arange(n_rows * width, dtype=np.float32).reshape(n_rows, width)
     with pytest.MonkeyPatch.context() as patched:

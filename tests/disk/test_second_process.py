@@ -23,7 +23,7 @@ BEGINNING = """
     MODULES = ("matplotlib.figure",)
     rng = np.random.default_rng(0)
     features, is_member = rng.normal(size=(90, 3)), rng.random(90) < 0.5
-    task = ShiftTask(features, is_member, 0, np.arange(90))
+    task = ShiftTask(features, is_member, np.arange(90))
     started = []
 
     def remembered(when_idle, start=module._started):

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import leakscope
 from leakscope.array_types import IntArray
 from leakscope.bank.bank import Bank
 from leakscope.design import make_design
 from leakscope.engine import local, request
 from leakscope.engine.worker import Worker
+from leakscope.evaluate.verdict import Verdict
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.train.block import BlockSignals, Follow
 from leakscope.types import Design, Records
@@ -51,6 +53,12 @@ def noise(n: int = 120, seed: int = 0, towns: str = "abc") -> Records:
         class_names=("no", "yes"),
         groups={"town": np.array(list(towns))[np.arange(n) % len(towns)]},
     )
+
+
+def audited(out: Path) -> Verdict:
+    """An audit of eight models of the recipe by two attacks; the same each time."""
+    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
+    return leakscope.audit(records(), RECIPE, out, models=8, **settings)
 
 
 def design(n_models: int = N_MODELS) -> Design:

@@ -56,7 +56,7 @@ def test_calibrated_thresholds_reach_about_the_fpr_they_aim_at() -> None:
     tenth, tiny = figures(scores, in_mask).calibrated
     assert tenth.fpr.value == pytest.approx(0.1, abs=0.02)
     assert tenth.tpr.value == pytest.approx(0.39, abs=0.04)  # 1 - Phi(1.2816 - 1)
-    assert tiny.fpr.value != tiny.fpr.value
+    assert np.isnan(tiny.fpr.value)
     assert "below 1/" in tiny.reason
 
 
@@ -110,7 +110,7 @@ def test_the_gaussian_bound_is_given_only_where_it_holds() -> None:
     scores, in_mask = scored(3, shift=2.0, n=6_000)
     assert figures(scores, in_mask).epsilon.gaussian.value > 2
     refused = figures(np.sign(scores), in_mask).epsilon.gaussian
-    assert refused.value != refused.value
+    assert np.isnan(refused.value)
     assert refused.reason
 
 
@@ -176,6 +176,20 @@ def test_targets_with_too_few_records_of_a_group_do_not_count() -> None:
         assert one.auc.sd == pytest.approx(np.std(expected, ddof=1))
     assert np.isnan(tiny.auc.value)
     assert b.tpr_at_fpr[0].value > 0.4
+
+
+@pytest.mark.parametrize("n_nonmembers", [(100, 90, 90, 90), (90, 100, 100, 100), (100, 104, 100, 110)])
+def test_a_rate_that_some_target_cannot_measure_has_no_mean_over_the_others(
+    n_nonmembers: tuple[int, ...],
+) -> None:
+    in_mask = np.arange(200) >= np.array(n_nonmembers)[:, None]
+    scores = np.random.default_rng(0).standard_normal(in_mask.shape) + in_mask
+    config = replace(CONFIG, fpr_budgets=(0.1, 0.01))
+    found = figures(scores, in_mask, config, {"town": Grouping.of(["a"] * 200)})
+    for tenth, percent in (found.tpr_at_fpr, found.groups["town"][0].tpr_at_fpr):
+        assert np.isfinite(tenth.value)
+        assert np.isfinite(percent.value) == (min(n_nonmembers) >= 100)
+    assert bool(found.tpr_at_fpr[1].reason) == (min(n_nonmembers) < 100)
 
 
 def test_a_group_of_one_record_has_no_figures() -> None:

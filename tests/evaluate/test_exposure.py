@@ -17,8 +17,6 @@ from tests.made_up_audits import made_up_audit, quick_single_records
 from tests.report.page_attacks import arrays
 from tests.synthetic_runs import Synthetic
 
-Q = 0.05
-
 
 def balanced(n_models: int, n_records: int) -> BoolArray:
     half = np.arange(n_models) < n_models // 2
@@ -35,19 +33,19 @@ def perfect_on(in_mask: BoolArray, records: slice) -> BoolArray:
 
 def test_few_models_resolve_no_record_however_exposed_a_few_are() -> None:
     in_mask = balanced(8, 120)
-    flags = exposure_flags(record_risk(perfect_on(in_mask, slice(5)), in_mask), Q)
+    flags = exposure_flags(record_risk(perfect_on(in_mask, slice(5)), in_mask))
     assert not flags.exposed.any() and not flags.resolved.any()
 
 
 def test_few_models_resolve_every_record_where_most_are_exposed() -> None:
     in_mask = balanced(8, 120)
-    flags = exposure_flags(record_risk(perfect_on(in_mask, slice(100)), in_mask), Q)
+    flags = exposure_flags(record_risk(perfect_on(in_mask, slice(100)), in_mask))
     assert flags.exposed.sum() == 100 and flags.resolved.all()
 
 
 def test_enough_models_say_no_where_nothing_leaks() -> None:
     in_mask = balanced(16, 120)
-    flags = exposure_flags(record_risk(np.zeros_like(in_mask), in_mask), Q)
+    flags = exposure_flags(record_risk(np.zeros_like(in_mask), in_mask))
     assert not flags.exposed.any() and flags.resolved.all()
 
 
@@ -56,8 +54,8 @@ def test_a_record_is_resolved_exactly_where_perfect_decisions_would_list_it(n_in
     """Brute force: in a Bernoulli design, every target is right about one record."""
     in_mask = balanced(16, 120)
     in_mask[:, 0] = np.arange(16) < n_in
-    resolved = exposure_flags(record_risk(np.zeros_like(in_mask), in_mask), Q).resolved
-    listed = exposure_flags(record_risk(perfect_on(in_mask, slice(1)), in_mask), Q).exposed
+    resolved = exposure_flags(record_risk(np.zeros_like(in_mask), in_mask)).resolved
+    listed = exposure_flags(record_risk(perfect_on(in_mask, slice(1)), in_mask)).exposed
     assert resolved[0] == listed[0] == (n_in == 8) and resolved[1:].all()
 
 

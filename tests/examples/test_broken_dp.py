@@ -29,9 +29,13 @@ def folder_of_the_program_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PROGRAMS))
 
 
-def program(name: str) -> Any:
+def skip_without_what_it_needs(name: str) -> None:
     if name in NEED_OPACUS:
         pytest.importorskip("opacus", reason="opacus is not installed")
+
+
+def program(name: str) -> Any:
+    skip_without_what_it_needs(name)
     return importlib.import_module(name)
 
 
@@ -41,8 +45,7 @@ def program(name: str) -> Any:
 def test_a_program_prints_the_verdict(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name in NEED_OPACUS:
-        pytest.importorskip("opacus", reason="opacus is not installed")
+    skip_without_what_it_needs(name)
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--seed", "1000"])
     runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__")
     verdict = capsys.readouterr().out.splitlines()[0]

@@ -230,7 +230,7 @@ def test_a_link_is_not_followed_out_of_the_folder(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=60) | st.sampled_from([b"[" * 5000, b'{"pid": 1e999}', b"null", b"{}"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_whatever_the_note_says_it_names_no_owner_or_one(content: bytes) -> None:
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"{LOCK}-{os.getpid()}"
     path.write_bytes(content)

@@ -26,7 +26,7 @@ def test_it_is_read_or_refused_in_words(kind: str) -> None:
     ended: set[str] = set()
 
     @given(st.integers(0, 2**63))
-    @settings(max_examples=_EXAMPLES.get(kind, 50), derandomize=True, deadline=None, database=None,
+    @settings(max_examples=_EXAMPLES.get(kind, 50), derandomize=True, database=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     def one(seed: int) -> None:
         folder = Path(tempfile.mkdtemp(prefix="leakscope-fuzz-"))

@@ -81,7 +81,7 @@ def test_monte_carlo_holds_its_stated_error():
             assert abs(found.value - truth) < 1.6 * found.error  # three standard deviations
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS, DIMENSIONS)
 def test_mutual_information_is_at_most_a_quarter_of_rho_kl(seed, p):
     first, second = random_pair(seed, p)
@@ -90,7 +90,7 @@ def test_mutual_information_is_at_most_a_quarter_of_rho_kl(seed, p):
     assert 0 <= found.value <= bound + 2 * found.error + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS, st.integers(2, 5))
 def test_black_box_bits_are_at_most_white_box_bits(seed, p):
     """Data processing: what is computed from the parameters tells no more than they do."""
@@ -102,7 +102,7 @@ def test_black_box_bits_are_at_most_white_box_bits(seed, p):
         assert black.value <= white.value + 2 * (white.error + black.error) + 1e-9
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SEEDS, DIMENSIONS)
 def test_noise_takes_bits_away(seed, p):
     first, second = random_pair(seed, p)
@@ -113,7 +113,7 @@ def test_noise_takes_bits_away(seed, p):
         assert found[-1].value < 0.02
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SEEDS, DIMENSIONS)
 def test_the_inequalities_hold(seed, p):
     found = chain(*random_pair(seed, p), draws=FEW)

@@ -36,7 +36,7 @@ def trained(table: FloatArray, draws: IntArray, weight: float = 0.0) -> FloatArr
     return ridge(moment_sums(table, draws), draws.shape[1], weight)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(8, 40), st.sampled_from([0.0, 1e-6, 0.1, 10.0]), st.integers(1, 5), st.integers(0, 99))
 def test_all_models_at_once_are_the_models_one_by_one(n: int, weight: float, p: int, seed: int) -> None:
     x, y = people(n_features=p, seed=seed)

@@ -16,14 +16,13 @@ from leakscope.errors import InputError
 from leakscope.recipe import Recipe
 from tests.audits.test_predictions import saved
 from tests.cli.command import files_under
-from tests.engine.small_population import N_RECORDS, RECIPE, records
+from tests.engine.small_population import N_RECORDS, audited, records
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("opened") / "run"
-    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
-    leakscope.audit(records(), RECIPE, out, models=8, **settings)
+    audited(out)
     return out
 
 
@@ -33,8 +32,7 @@ def run(folder: Path) -> leakscope.Run:
 
 
 def test_the_verdict_is_that_of_the_audit(run: leakscope.Run, folder: Path, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"attacks": ["loss", "lira"], "fpr": [0.25], "device": "cpu"}
-    verdict = leakscope.audit(records(), RECIPE, tmp_path / "again", models=8, **settings)
+    verdict = audited(tmp_path / "again")
     assert run.verdict.results == verdict.results == run.results
     assert str(run.verdict) == str(verdict)
     assert repr(run) == f"Run({str(folder)!r})"

@@ -85,7 +85,7 @@ def test_the_densities_come_from_the_learning_part_of_each_fold() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_ties_are_broken_by_the_uncalibrated_score_and_nothing_else_moves(
     pairs: list[tuple[int, int]],
 ) -> None:

@@ -124,7 +124,7 @@ def test_rates_are_newcombes_square_and_add() -> None:
     assert found.interval.high == pytest.approx(0.1 + np.hypot(second.high - 0.5, 0.4 - first.low))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.99))
 def test_exchanging_the_runs_turns_the_interval_round(k: int, m: int, level: float) -> None:
     there, back = rate_difference((k, 30), (m, 30), level), rate_difference((m, 30), (k, 30), level)

@@ -11,7 +11,7 @@ from leakscope.stats.intervals import (
     clopper_pearson_bounds,
     delong,
     fisher_interval,
-    spread_over_targets,
+    mean_over_targets,
 )
 from leakscope.stats.roc import advantage, auc, roc
 
@@ -110,25 +110,24 @@ def test_advantage_interval_allows_for_the_chosen_threshold():
     assert advantage_interval(0.3, 10**6, 10**6).low > 0.29
 
 
-def test_spread_over_targets_is_the_t_interval():
+def test_mean_over_targets_has_the_t_interval():
     values = np.array([0.6, 0.7, 0.65, 0.72])
-    found = spread_over_targets(values)
+    found = mean_over_targets(values)
     expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
     assert (found.interval.low, found.interval.high) == pytest.approx(expected)
-    assert found.sd == pytest.approx(values.std(ddof=1))
 
 
-def test_spread_leaves_out_undefined_targets_and_counts_them():
-    found = spread_over_targets([0.6, np.nan, 0.7])
-    assert (found.n, found.n_undefined) == (2, 1)
+def test_mean_over_targets_leaves_out_undefined_ones():
+    found = mean_over_targets([0.6, np.nan, 0.7])
     assert found.mean == pytest.approx(0.65)
-    alone = spread_over_targets([0.6, np.nan])
+    assert found.interval.method == "t over 2 targets"
+    alone = mean_over_targets([0.6, np.nan])
     assert alone.mean == 0.6
     assert np.isnan(alone.interval.low)
     assert "1 of 2" in alone.interval.method
-    assert np.isnan(spread_over_targets([np.nan]).mean)
+    assert np.isnan(mean_over_targets([np.nan]).mean)
     with pytest.raises(InputError, match="infinite"):
-        spread_over_targets([1.0, np.inf])
+        mean_over_targets([1.0, np.inf])
 
 
 def test_fisher_interval_matches_scipy_and_its_edges():

@@ -16,7 +16,6 @@ from leakscope.stats.one_run import (
     gaussian_epsilon_of_guesses,
     guesses_of_scores,
     p_value_of_guesses,
-    pure_tradeoff,
     refutes_tradeoff,
     strongest_bound,
 )
@@ -97,7 +96,10 @@ def test_gaussian_bound_equals_the_recursion_in_high_precision(guesses):
 
 
 def test_a_claim_of_epsilon_and_delta_is_refuted_by_too_many_right_guesses_only():
-    claim = pure_tradeoff(1.0, DELTA)
+    def claim(rate):  # the trade-off curve of (1, DELTA)
+        either_side = 1 - DELTA - np.e * rate, (1 - DELTA - rate) / np.e
+        return np.maximum(np.maximum(*either_side), 0.0)
+
     assert refutes_tradeoff(Guesses(1000, 200, 195), claim)
     assert not refutes_tradeoff(Guesses(1000, 200, 140), claim)
 

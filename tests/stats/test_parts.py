@@ -32,7 +32,7 @@ populations = st.tuples(st.integers(1, 4), st.integers(8, 40), st.integers(0, 10
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(populations)
 def test_parts_add_up_to_the_mean_over_targets(population) -> None:
     scores, in_mask = population

@@ -30,7 +30,7 @@ from leakscope.studies.defences.frontier import best_at_loss, dominating_pairs, 
 from leakscope.studies.defences.judge import looks_safe_only
 from leakscope.studies.defences.page import command
 from leakscope.studies.defences.results import BestAtLoss, SetFigures
-from leakscope.studies.defences.sentences import headline
+from leakscope.studies.defences.sentences import best_table, headline, settings_table
 from leakscope.studies.defences.study import comparison_of, subject_of_file
 from leakscope.types import Records
 
@@ -202,6 +202,13 @@ class TestComparison:
         settings = tuple(replace(s, leaks_less=s.defence == "early_stopping") for s in results.settings)
         best = replace(results, settings=settings, best=(BestAtLoss(0.02, DEFENCES[0]),))
         assert headline(best)[0] == f"For at most 2 percentage points of accuracy, take {DEFENCES[0]}."
+        assert " on the most exposed records; accuracy changes by " in headline(best)[1]
+        assert (best_table(best).head[0], best_table(best).rows[0][0]) == (
+            "accuracy to give up, at most (points)",
+            "2",
+        )
+        assert settings_table(best).head[2] == "change (points)"
+        assert "points" not in " ".join(cell for row in settings_table(best).rows for cell in row)
 
     def test_every_number_is_recomputed_from_the_folder(self, compared):
         _, folder = compared

@@ -160,7 +160,7 @@ def test_options_that_the_bank_decides_are_refused(arrays: dict[str, Any], tmp_p
     np.savez(tmp_path / "outputs.npz", **arrays)
     done = run_command("study", "dynamics", "--bank", tmp_path / "outputs.npz", "--epochs", "10")
     assert done.exit_code == 2
-    assert "epochs: the bank itself says so" in done.err
+    assert "epochs: set by the bank" in done.err
 
 
 CONFIG = """
@@ -224,7 +224,7 @@ def test_a_config_file_is_followed_over_its_epochs(config_file: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("change", "options", "complaint"),
     [
-        (("", ""), ("--net", "cnn"), "net: the config file says so"),
+        (("", ""), ("--net", "cnn"), "net: set by the config file"),
         (("net = ", "estimator = "), (), "follows networks over epochs"),
         (("[model]", "[outputs]\ntop_1 = true\n[model]"), (), "leave [outputs] out"),
         (("models = 6", "models = 6\nqueries = 4"), (), "leave `queries` out"),

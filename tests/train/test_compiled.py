@@ -24,7 +24,7 @@ from leakscope.train.loop import initial_nets, inputs_from, train_block
 from leakscope.train.losses import Objective
 from leakscope.train.plan import BatchPlan, Lesson
 from leakscope.train.poisson import PoissonPlan
-from leakscope.train.steps import HostSteps
+from leakscope.train.steps import Epoch, HostSteps
 from leakscope.types import Records
 
 from .problems import (
@@ -74,7 +74,7 @@ def parameters(
     assert steps is not None, "the compiled code knows this recipe"
     for epoch, order in enumerate(plan.epochs(recipe.epochs)):
         lr = [recipe.lr * recipe.lr_factor(epoch + step / plan.steps) for step in range(plan.steps)]
-        steps.run_epoch(order, None, None, lr, 0, lambda _: None)
+        steps.run_epoch(Epoch(order, lr))
     steps.finish()
     return stack.parameters
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leakscope.train import plan as plan_module
@@ -29,7 +29,6 @@ def plan_of(design, batch_size, seed, models=None):
     return BatchPlan(design, np.arange(design.n_models) if models is None else models, batch_size, seed)
 
 
-@settings(deadline=None)
 @given(plans)
 def test_every_member_counts_once_an_epoch_and_nobody_else(given_plan):
     design, batch_size, seed = given_plan
@@ -42,7 +41,6 @@ def test_every_member_counts_once_an_epoch_and_nobody_else(given_plan):
             assert set(order[:, m].reshape(-1).tolist()) <= set(design.members(m).tolist())
 
 
-@settings(deadline=None)
 @given(plans)
 def test_weights_average_a_batch_and_vanish_when_idle(given_plan):
     design, batch_size, seed = given_plan
@@ -60,7 +58,6 @@ def test_weights_average_a_batch_and_vanish_when_idle(given_plan):
             assert plan.row_weight[step, m].sum() == pytest.approx(0 if real == 0 else 1, abs=1e-6)
 
 
-@settings(deadline=None)
 @given(plans)
 def test_a_model_s_batches_do_not_depend_on_the_block(given_plan):
     design, batch_size, seed = given_plan
@@ -122,7 +119,6 @@ def test_columns_are_resolved_to_records():
 
 
 class TestDuplicates:
-    @settings(deadline=None)
     @given(designs.map(with_members), st.integers(1, 8), st.integers(0, 100))
     def test_each_model_keeps_the_first_of_equal_members(self, design, n_kinds, seed):
         kinds = np.random.default_rng(seed).integers(n_kinds, size=design.n_records)

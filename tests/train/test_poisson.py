@@ -58,7 +58,7 @@ def test_trials_succeed_with_their_rate(rate):
     assert abs(len(found) - n * rate) <= 4.5 * np.sqrt(n * rate * (1 - rate))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 100), st.integers(1, 80))
 def test_a_model_s_batches_do_not_depend_on_the_block(seed, batch_size):
     together = list(plan_of(seed=seed, batch_size=batch_size).epochs(2))

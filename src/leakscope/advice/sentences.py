@@ -9,6 +9,7 @@ import scipy
 from leakscope.advice.results import AdviceConfig, AdviceResults, Tried
 from leakscope.defences.registry import resolve_defence
 from leakscope.evaluate.utility import capitalized, utility_named
+from leakscope.report.phrases import counted
 from leakscope.stats.estimate import Estimate
 
 
@@ -61,11 +62,10 @@ def _hidden(best: Tried) -> list[str]:
 
 def plan_sentences(config: AdviceConfig, seconds: float | None) -> list[str]:
     """What will be tried, before it is."""
-    n = len(config.defences)
     takes = "" if seconds is None else f", about {seconds / 60:.1f} minutes of {config.minutes:g}"
     listed = ", ".join(config.defences)
     return [
-        f"{n} {'defence' if n == 1 else 'defences'} will be tried with {config.models} models each, on the "
+        f"{counted(len(config.defences), 'defence')} will be tried with {config.models} models each, on the "
         f"same {config.noun.many} and design as {config.models} models without one{takes}: {listed}."
     ]
 

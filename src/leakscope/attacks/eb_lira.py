@@ -31,7 +31,7 @@ from leakscope.attacks.discriminant import Scale, combined, weights_of
 from leakscope.attacks.eb_lira_offline import OfflineFit, offline_fits, offline_scores
 from leakscope.attacks.label_fit import REGRESSION
 from leakscope.attacks.queries import SeveralQueries
-from leakscope.disk.scratch import gather_records, on_threads
+from leakscope.disk.scratch import blocks, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.stats.record_types import (
     RecordTypes,
@@ -324,4 +324,4 @@ def _paired_ratios(types: RecordTypes, values: FloatArray, block: Block, rows: I
 def _together(n_targets: int, n_records: int) -> Iterator[slice]:
     """Targets that are scored at once: numpy's calls take longer than their work on few records."""
     size = max(1, _SCORED_TOGETHER // max(n_records, 1))
-    return (slice(start, start + size) for start in range(0, n_targets, size))
+    return blocks(n_targets, size)

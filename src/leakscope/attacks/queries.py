@@ -10,7 +10,7 @@ from typing import Literal
 from leakscope.array_types import FloatArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Block, Blocks
-from leakscope.errors import InputError, did_you_mean
+from leakscope.errors import InputError, choose_from
 from leakscope.signals.registry import (
     CLASSIFICATION,
     QUERY_LOG_ODDS,
@@ -38,8 +38,7 @@ class AnySignal(Attack):
         if self.signal is not None and not any(has_one_value(self.signal, task) for task in TASKS):
             known = sorted({name for task in TASKS for name in names_of(task) if has_one_value(name, task)})
             raise InputError(
-                f"attack={self.name!r}: signal={self.signal!r}: "
-                f"{did_you_mean(self.signal, known, after=' ')}choose from {', '.join(known)}"
+                f"attack={self.name!r}: signal={self.signal!r}: {choose_from(self.signal, known)}"
             )
 
     def reads(self, task: Task) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from leakscope.attacks.blocks import Block, Blocks
 from leakscope.attacks.label_fit import REGRESSION, LabelFit
 from leakscope.attacks.moments import Side, both_sides, pooled_each
 from leakscope.attacks.queries import SeveralQueries, Values, values_of_queries
-from leakscope.disk.scratch import evict_pages
+from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.signals.registry import QUERY_LOG_ODDS
 from leakscope.types import Design, Signals
 
@@ -79,8 +79,7 @@ class Rmia(SeveralQueries):
             self._replace_by_shares(scores)
             return
         at_once = max(1, min(_SHARES_AT_ONCE // design.n_records, -(-len(targets) // 4)))
-        for start in range(0, len(targets), at_once):
-            some = slice(start, start + at_once)
+        for some in blocks(len(targets), at_once):
             self._fill_with_means(scores[some], Blocks(signals, design, targets[some], (QUERY_LOG_ODDS,)))
             evict_pages(scores)
 

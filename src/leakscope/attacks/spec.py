@@ -17,7 +17,7 @@ from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import attack_classes
-from leakscope.errors import InputError, did_you_mean
+from leakscope.errors import InputError, choose_from, did_you_mean
 from leakscope.options import accepted_values, read_call
 from leakscope.user_code import import_object, names_code, path_of, search_in
 
@@ -79,8 +79,8 @@ def _class_of(name: str, folder: Path | None) -> type[Attack]:
         return known[name]
     if not names_code(name):
         raise InputError(
-            f"attack={name!r} is unknown; {did_you_mean(name, known, after=' ')}choose from "
-            f"{', '.join(sorted(known))}, or give your own as 'package.module:Class'"
+            f"attack={name!r} is unknown; {choose_from(name, sorted(known))}, or give your own as "
+            "'package.module:Class'"
         )
     cls = import_object("attack", name, "my_package.attacks:MyAttack", folder)
     if not (isinstance(cls, type) and issubclass(cls, Attack)):

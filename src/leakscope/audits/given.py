@@ -111,20 +111,7 @@ class GivenTarget:
         )
         with user_errors(f"the given model ({type(self.model).__name__})"):
             answers = self._answers(settings, names, request)
-        n_trained = float(request.design.in_mask.sum(axis=1).mean())
-        facts = {
-            **self.model.describe(),
-            MEMBERS_SHA256: digest_arrays(records.ids[self.is_member]),
-            MEMBERS: f"{int(self.is_member.sum()):,} of {len(records):,} records",
-            "references": _references(settings.models, n_trained),
-            **base_facts(request),
-            "design": settings.design,
-            **unit_facts(settings.unit, request.design),
-            **output_facts(self.outputs),
-            **column_facts(records, self.recipe, settings.unit),
-            **query_facts(settings),
-        }
-        source = Source("given model", facts, settings.config_text)
+        source = Source("given model", self._facts(settings, request), settings.config_text)
         config = evaluation_config(records.name, settings, source, (0,))
 
         def collect(folder: Path, progress: Progress) -> Evidence:
@@ -137,6 +124,22 @@ class GivenTarget:
         columns = column_lines(records, self.recipe, settings.unit)
         is_member = self.is_member[first_of_units(records, settings.unit)][None]
         return PreparedAudit(config, is_member, 1 + settings.models, collect, request, columns)
+
+    def _facts(self, settings: ResolvedSettings, request: TrainingRequest) -> dict[str, str]:
+        """What the report says about the model and its references."""
+        n_trained = float(request.design.in_mask.sum(axis=1).mean())
+        return {
+            **self.model.describe(),
+            MEMBERS_SHA256: digest_arrays(self.records.ids[self.is_member]),
+            MEMBERS: f"{int(self.is_member.sum()):,} of {len(self.records):,} records",
+            "references": _references(settings.models, n_trained),
+            **base_facts(request),
+            "design": settings.design,
+            **unit_facts(settings.unit, request.design),
+            **output_facts(self.outputs),
+            **column_facts(self.records, self.recipe, settings.unit),
+            **query_facts(settings),
+        }
 
     def _answers(
         self, settings: ResolvedSettings, names: tuple[str, ...], request: TrainingRequest
@@ -334,7 +337,8 @@ def read_members(path: Path, records: Records, id_column: str | None = None) -> 
         with path.open(encoding="utf-8-sig", newline="") as file:
             listed = [row[0].strip() for row in csv.reader(file) if row and row[0].strip()]
     except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
-        raise InputError(f"members={str(path)!r} cannot be read ({error}); write one id per line") from error
+        why = "there is no such file" if isinstance(error, FileNotFoundError) else error
+        raise InputError(f"members={str(path)!r} cannot be read ({why}); write one id per line") from error
     of_documents = records.groups.get(DOCUMENT, records.ids)  # windows of a document are all members
     known = {*records.ids.tolist(), *of_documents.tolist()}
     if listed and listed[0] not in known and listed[0].lower() in {*_HEADERS, str(id_column).lower()}:

@@ -93,18 +93,7 @@ class TrainedPopulation:
         design = make_design(settings.design, settings.models, len(records), settings.seed, units=units)
         begun = begin_description(records, design.in_mask[0], units)
         request, engine = training_request(records, self.recipe, settings, design, self.outputs)
-        whose = Noun.of_unit(settings.unit).many
-        facts = {
-            "models": f"{settings.models}, each trained on a random half of the {whose}",
-            "design": settings.design,
-            **unit_facts(settings.unit, request.design),
-            **output_facts(self.outputs),
-            **column_facts(records, self.recipe, settings.unit),
-            **query_facts(settings),
-        }
-        if canaries is not None:
-            facts["canaries"] = canaries.describe(len(records))
-        source = Source("population", facts, settings.config_text)
+        source = Source("population", self._facts(settings, request), settings.config_text)
         config = evaluation_config(self.records.name, settings, source)
 
         def collect(folder: Path, progress: Progress) -> Evidence:
@@ -118,6 +107,20 @@ class TrainedPopulation:
             is_member = is_member[:, ~records.is_canary[first_of_units(records, settings.unit)]]
         columns = column_lines(records, self.recipe, settings.unit)
         return PreparedAudit(config, is_member, settings.models, collect, request, columns)
+
+    def _facts(self, settings: ResolvedSettings, request: TrainingRequest) -> dict[str, str]:
+        """What the report says about the models and their records."""
+        whose, records = Noun.of_unit(settings.unit).many, request.records
+        facts = {
+            "models": f"{settings.models}, each trained on a random half of the {whose}",
+            "design": settings.design,
+            **unit_facts(settings.unit, request.design),
+            **output_facts(self.outputs),
+            **column_facts(records, self.recipe, settings.unit),
+            **query_facts(settings),
+        }
+        canaries = settings.canaries
+        return facts if canaries is None else facts | {"canaries": canaries.describe(len(records))}
 
     def _check_claim(self, settings: ResolvedSettings) -> None:
         """Refuses what would refute a training that keeps its promise."""

@@ -6,6 +6,7 @@ outputs of reference models, the target is row 0 of a bank and the references ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -105,54 +106,71 @@ class SavedPredictions:
 
     def prepare(self, settings: ResolvedSettings) -> PreparedAudit:
         """Checks that members and non-members are named, and that the attacks have their references."""
-        predictions = self.predictions
-        members = predictions.is_member
-        if members is None or members.all() or not members.any():
-            raise InputError(
-                f"{predictions.name}: is_member must name members and non-members; without both nothing can "
-                "be measured"
-            )
-        lacking = [attack.label for attack in settings.attacks if attack.references != "none"]
-        if lacking and self.references == "none":
-            alone = ", ".join(attack.name for attack in default_attacks("alone", self.task))
-            raise InputError(
-                f"attacks={lacking}: need the outputs of reference models; add "
-                f"reference_{predictions.kind} and reference_members, or choose from {alone}"
-            )
+        predictions, members = self.predictions, self._members()
+        self._check_references(settings.attacks)
         check_checkpoints(
             settings.attacks, 1, "saved predictions have one checkpoint; audit a population instead"
         )
-        if settings.claim is not None and predictions.reference_in_mask is not None:
-            check_references(predictions.reference_in_mask, members)
+        of_references = predictions.reference_in_mask
+        if settings.claim is not None and of_references is not None:
+            check_references(of_references, members)
         units = units_of(_rows(predictions), settings.unit)
-        rows = [members, *(() if predictions.reference_in_mask is None else predictions.reference_in_mask)]
-        for row in rows:
+        for row in (members, *(() if of_references is None else of_references)):
             check_members(row, units, settings.unit)
-        kind = f"saved {predictions.kind} of one model"
-        n_references = 0 if predictions.reference_logits is None else len(predictions.reference_logits)
-        facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
-        if isinstance(self.given, Path | str):
-            facts["file"] = Path(self.given).name
-            facts |= {"columns": predictions.reading} if predictions.reading else {}
-            facts |= {f"--{name}": _listed(value) for name, value in self.columns.given.items()}
-        facts |= {ROWS_TOGETHER: "; ".join(warnings)} if (warnings := self.warnings(settings.unit)) else {}
-        facts |= unit_facts(settings.unit, Design(members[None], units=units))
+        facts = self._facts(settings.unit) | unit_facts(settings.unit, Design(members[None], units=units))
         source = Source("predictions", facts, settings.config_text)
         config = evaluation_config(predictions.name, settings, source, (0,))
         names = stored_signals(settings, self.task)
-        refused = [a.label for a in settings.attacks if of_outputs(a.reads(self.task)) != a.reads(self.task)]
-        if refused:
-            raise InputError(
-                f"attacks={refused}: each queries the model again, which saved predictions do not allow; "
-                "remove them, or audit the model itself"
-            )
+        self._refuse_queries(settings.attacks)
 
         def collect(folder: Path, _progress: Progress) -> Evidence:
             bank = _write_bank(folder, predictions, units, names, settings.reuse)
             return Evidence(bank, _metadata(predictions, members, units), config)
 
         of_units = members[first_of_units(_rows(predictions), settings.unit)]
-        return PreparedAudit(config, of_units[None], 1 + n_references, collect)
+        return PreparedAudit(config, of_units[None], 1 + self._n_references, collect)
+
+    @property
+    def _n_references(self) -> int:
+        logits = self.predictions.reference_logits
+        return 0 if logits is None else len(logits)
+
+    def _members(self) -> BoolArray:
+        members = self.predictions.is_member
+        if members is None or members.all() or not members.any():
+            raise InputError(
+                f"{self.predictions.name}: is_member must name members and non-members; without both nothing "
+                "can be measured"
+            )
+        return members
+
+    def _check_references(self, attacks: Sequence[Attack]) -> None:
+        lacking = [attack.label for attack in attacks if attack.references != "none"]
+        if lacking and self.references == "none":
+            alone = ", ".join(attack.name for attack in default_attacks("alone", self.task))
+            raise InputError(
+                f"attacks={lacking}: need the outputs of reference models; add "
+                f"reference_{self.predictions.kind} and reference_members, or choose from {alone}"
+            )
+
+    def _refuse_queries(self, attacks: Sequence[Attack]) -> None:
+        refused = [a.label for a in attacks if of_outputs(a.reads(self.task)) != a.reads(self.task)]
+        if refused:
+            raise InputError(
+                f"attacks={refused}: each queries the model again, which saved predictions do not allow; "
+                "remove them, or audit the model itself"
+            )
+
+    def _facts(self, unit: str | None) -> dict[str, str]:
+        """What the report says about the predictions, and about rows that may belong together."""
+        kind, n_references = f"saved {self.predictions.kind} of one model", self._n_references
+        facts = {"outputs": f"{kind} and {n_references} reference models" if n_references else kind}
+        if isinstance(self.given, Path | str):
+            facts["file"] = Path(self.given).name
+            facts |= {"columns": self.predictions.reading} if self.predictions.reading else {}
+            facts |= {f"--{name}": _listed(value) for name, value in self.columns.given.items()}
+        warnings = self.warnings(unit)
+        return facts | ({ROWS_TOGETHER: "; ".join(warnings)} if warnings else {})
 
 
 def _rows(predictions: Predictions) -> Rows:

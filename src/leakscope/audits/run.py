@@ -29,7 +29,7 @@ from leakscope.disclosure import Disclosure, is_redacted, redaction_key
 from leakscope.disk.memory import collect_rarely, reuse_memory
 from leakscope.disk.second_process import second_process
 from leakscope.disk.storage import storage_errors
-from leakscope.errors import InputError, LeakscopeError, did_you_mean, require_train
+from leakscope.errors import InputError, LeakscopeError, choose_from, require_train
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
@@ -106,8 +106,10 @@ def _one_recipe(recipe: AnyRecipe | None, estimator: Any) -> AnyRecipe | None:
         hint = "; a table is given as X=..., and its labels as y=..." if isinstance(recipe, str) else ""
         raise InputError(f"give either recipe or estimator{hint}")
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        name = estimator.__name__ if isinstance(estimator, type) else type(estimator).__name__
-        raise InputError(f"estimator is {name}: give an object with fit and predict, for example {name}()")
+        is_class = isinstance(estimator, type)
+        name = estimator.__name__ if is_class else type(estimator).__name__
+        example = f"{name if is_class else 'RandomForestClassifier'}()"
+        raise InputError(f"estimator is {name}: give an object with fit and predict, for example {example}")
     inner = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
     if any(type(part).__name__ == "FrozenEstimator" for part in (estimator, *inner)):
         warnings.warn(
@@ -183,8 +185,7 @@ def audit_settings(given: dict[str, Any]) -> AuditSettings:
     known = [field.name for field in fields(AuditSettings)]
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known, after=" ")
-            raise InputError(f"{name} is not a setting of an audit; {hint}choose from {', '.join(known)}")
+            raise InputError(f"{name} is not a setting of an audit; {choose_from(name, known)}")
     return AuditSettings(**given)
 
 

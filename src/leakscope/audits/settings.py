@@ -7,7 +7,7 @@ an error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -277,22 +277,7 @@ def _is_list_of(cls: type[Any], values: Any) -> bool:
 
 def _problems(settings: AuditSettings) -> list[str]:
     """Everything wrong with the settings, in words."""
-    problems = []
-    if settings.models is not None and settings.models < 1:
-        problems.append(
-            f"models={settings.models}: must be at least 2, or 1 for a single reference of a given model; to "
-            "audit a model without references, save its predictions (docs/predictions.md)"
-        )
-    elif settings.models not in (None, 1) and settings.models % 2 and settings.design != "bernoulli":
-        design = settings.design or "balanced"
-        problems.append(
-            f"models={settings.models}: a {design} design needs an even number of models "
-            f"(try {settings.models + 1})"
-        )
-    if settings.queries is not None and settings.queries < 1:
-        problems.append(f"queries={settings.queries}: must be at least 1")
-    if settings.seed is not None and settings.seed < 0:
-        problems.append(f"seed={settings.seed}: must be 0 or more")
+    problems = list(_number_problems(settings))
     for name, known in (("design", ("balanced", "bernoulli", "pairs")), ("engine", ("local", "ray"))):
         if getattr(settings, name) not in (None, *known):
             problems.append(f"{name}={getattr(settings, name)!r}: choose one of {', '.join(known)}")
@@ -308,3 +293,21 @@ def _problems(settings: AuditSettings) -> list[str]:
     if settings.address is not None and settings.engine != "ray":
         problems.append(f"address={settings.address!r} would do nothing: it belongs to engine='ray'")
     return problems
+
+
+def _number_problems(settings: AuditSettings) -> Iterator[str]:
+    if settings.models is not None and settings.models < 1:
+        yield (
+            f"models={settings.models}: must be at least 2, or 1 for a single reference of a given model; to "
+            "audit a model without references, save its predictions (docs/predictions.md)"
+        )
+    elif settings.models not in (None, 1) and settings.models % 2 and settings.design != "bernoulli":
+        design = settings.design or "balanced"
+        yield (
+            f"models={settings.models}: a {design} design needs an even number of models "
+            f"(try {settings.models + 1})"
+        )
+    if settings.queries is not None and settings.queries < 1:
+        yield f"queries={settings.queries}: must be at least 1"
+    if settings.seed is not None and settings.seed < 0:
+        yield f"seed={settings.seed}: must be 0 or more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -99,18 +99,21 @@ def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[boo
         # Strictly, so that "8" is no number; as JSON, so that a list may be a tuple and a text a path.
         return True, TypeAdapter(hint).validate_json(json.dumps(value, default=str), strict=True)
     except ValidationError as error:
-        seen = set()
-        for problem in error.errors():
-            inner = ".".join(str(part) for part in problem["loc"] if isinstance(part, int))
-            place = f"{where}.{inner}" if inner else where
-            message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            if problem["type"] == "tuple_type":
-                message = f"should be a list{_example(hint)}"
-            shown = "" if isinstance(problem["input"], dict) else f"={problem['input']!r}"
-            if place not in seen:
-                problems.append(f"{place}{shown}: {message}")
-            seen.add(place)
+        first_at: dict[str, str] = {}
+        for found in error.errors():
+            inner = ".".join(str(part) for part in found["loc"] if isinstance(part, int))
+            first_at.setdefault(f"{where}.{inner}" if inner else where, _misfit(found, hint))
+        problems += [f"{place}{misfit}" for place, misfit in first_at.items()]
         return False, None
+
+
+def _misfit(found: Mapping[str, Any], hint: Any) -> str:
+    """A problem that pydantic reports: the value, unless it is a table, and what it should be."""
+    message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    if found["type"] == "tuple_type":
+        message = f"should be a list{_example(hint)}"
+    shown = "" if isinstance(found["input"], dict) else f"={found['input']!r}"
+    return f"{shown}: {message}"
 
 
 def _example(hint: Any) -> str:

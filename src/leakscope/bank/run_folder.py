@@ -172,7 +172,8 @@ def as_corrupt_run_error(*folders: Path) -> Iterator[None]:
 def read_run(folder: Path) -> tuple[str, dict[str, Any]]:
     """(kind, config) of a run folder."""
     if not os.path.lexists(folder / RUN):
-        raise InputError(f"{folder} is not a run folder (it has no {RUN})")
+        why = f"it has no {RUN}" if os.path.lexists(folder) else "it does not exist"
+        raise InputError(f"{folder} is not a run folder ({why})")
     refuse_irregular(folder)  # before any of its files is opened
     run = read_json(folder / RUN)
     kind, config = run.get("kind"), run.get("config")

@@ -24,10 +24,10 @@ from leakscope.cli.output import (
     WithMembership,
     claimed,
     console,
-    listed,
     print_lines,
     rates,
     show_results,
+    split_names,
     text_table,
     training_progress,
 )
@@ -114,7 +114,7 @@ def audit(
         "models": models,
         "unit": unit,
         "queries": queries,
-        "attacks": listed(attacks),
+        "attacks": split_names(attacks),
         "fpr": rates(fpr),
         "claim": claimed(claim),
         "engine": engine,
@@ -208,7 +208,7 @@ def judge(
 
     check_files(junit, summary)
     settings = AuditSettings(
-        attacks=listed(attacks),
+        attacks=split_names(attacks),
         fpr=rates(fpr),
         gate=options.with_limits(with_gate(None, gate), max_auc, max_advantage, max_tpr),
         claim=claimed(claim),

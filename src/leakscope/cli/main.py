@@ -168,41 +168,53 @@ def main() -> None:
     try:
         _require_address_space()
         with collect_rarely():
-            try:
-                app()
-            finally:
-                _flush()
+            _run_and_flush()
     except LeakscopeError as error:
         with suppress(StorageError):  # standard error may be what cannot be written
-            print(f"leakscope: {' '.join(str(error).splitlines())}", file=sys.stderr)
+            _say(" ".join(str(error).splitlines()))
         sys.exit(error.exit_code)
-    except ModuleNotFoundError as error:
-        if not missing_extra(error.name):
-            traceback.print_exc()
-            sys.exit(ExitCode.RUN_FAILED)
-        print(f"leakscope: {missing_extra(error.name)}", file=sys.stderr)
-        sys.exit(ExitCode.INPUT_WRONG)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-            path = f"{printable(str(error.filename))[:_SHOWN_OF_PATH]}..."
-            print(f"leakscope: {path} is longer than a path may be", file=sys.stderr)
-            sys.exit(ExitCode.INPUT_WRONG)
-        if _is_out_of_memory(error):
-            remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
-            print(f"leakscope: not enough memory ({printable(first_line(error))}); {remedy}", file=sys.stderr)
-        else:  # a bug
-            traceback.print_exc()
-        # Python's own exit code would be 1, which says that the gate failed.
-        sys.exit(ExitCode.RUN_FAILED)
+        sys.exit(_explained(error))
     except SystemExit as end:
-        if end.code == ExitCode.INTERRUPTED:  # how typer ends after Ctrl-C
-            without = ", without --fresh," if "--fresh" in sys.argv else ""  # which would start over
-            print(f"leakscope: interrupted; run the same command again{without} to resume", file=sys.stderr)
-        if end.code == ExitCode.GATE_FAILED and not isinstance(end.__context__, typer.Exit):
-            # A user's function may end the process with 1, which is the code of a broken gate.
-            print(
-                "leakscope: the run was ended from within, by sys.exit or the end of an input",
-                file=sys.stderr,
-            )
-            sys.exit(ExitCode.RUN_FAILED)
+        _refuse_foreign_end(end)
         raise
+
+
+def _run_and_flush() -> None:
+    try:
+        app()
+    finally:
+        _flush()
+
+
+def _say(what: str) -> None:
+    print(f"leakscope: {what}", file=sys.stderr)
+
+
+def _explained(error: Exception) -> ExitCode:
+    """Says what went wrong and, where no user caused it, shows where; called while the error is handled."""
+    if isinstance(error, ModuleNotFoundError) and missing_extra(error.name):
+        _say(missing_extra(error.name))
+        return ExitCode.INPUT_WRONG
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        _say(f"{printable(str(error.filename))[:_SHOWN_OF_PATH]}... is longer than a path may be")
+        return ExitCode.INPUT_WRONG
+    if _is_out_of_memory(error):
+        remedy = "free some, raise the limit (`ulimit -v`), or audit fewer records or models"
+        _say(f"not enough memory ({printable(first_line(error))}); {remedy}")
+    else:  # a bug
+        traceback.print_exc()
+    return ExitCode.RUN_FAILED  # Python's own exit code would be 1, which says that the gate failed
+
+
+def _refuse_foreign_end(end: SystemExit) -> None:
+    """Ends with another code where a user's function ended the process with that of a failed gate.
+
+    After Ctrl-C, it says how to resume.
+    """
+    if end.code == ExitCode.INTERRUPTED:  # how typer ends after Ctrl-C
+        without = ", without --fresh," if "--fresh" in sys.argv else ""  # which would start over
+        _say(f"interrupted; run the same command again{without} to resume")
+    if end.code == ExitCode.GATE_FAILED and not isinstance(end.__context__, typer.Exit):
+        _say("the run was ended from within, by sys.exit or the end of an input")
+        sys.exit(ExitCode.RUN_FAILED)

@@ -77,10 +77,11 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 def where_files_are(out: Path, *files: str) -> str:
     """The sentence that names a run's files: those given, and the pages that the folder has."""
     from leakscope.report.page import PAGE, REDACTED_PAGE
+    from leakscope.report.phrases import enumeration
 
     private = [PAGE, "report.md", "figures"] if (out / PAGE).exists() else []
     names = [*files, *private, *([REDACTED_PAGE] if (out / REDACTED_PAGE).exists() else [])]
-    return f"\n{', '.join(names[:-1])} and {names[-1]} are in {out}"
+    return f"\n{enumeration(names)} are in {out}"
 
 
 def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def given_options(context: typer.Context, config: type[Any]) -> dict[str, Any]:
     }
 
 
-def listed(text: str | None) -> tuple[str, ...] | None:
+def split_names(text: str | None) -> tuple[str, ...] | None:
     """Names separated by commas; commas inside brackets separate options."""
     if text is None:
         return None
@@ -196,11 +197,12 @@ def saved_text(out: Path) -> str:
     """What a kill would leave of the run in `out`: finished models, and the state of those in training."""
     from leakscope.bank.bank import n_models_saved
     from leakscope.disk.saved_training import last_saved
+    from leakscope.report.phrases import counted
 
     if not out.is_dir():  # not written yet, or an address
         return ""
     n_saved, saved_at = n_models_saved(out), last_saved(out)
-    text = f"; {n_saved:,} {'model' if n_saved == 1 else 'models'} saved"
+    text = f"; {counted(n_saved, 'model')} saved"
     if saved_at is None:
         return text
     return f"{text}, training state saved {max(time.time() - saved_at, 0):,.0f} s ago"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leakscope.cli.output import listed
+from leakscope.cli.output import split_names
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def prediction_columns(**given: str | None) -> PredictionColumns:
     """The columns that the options name."""
     from leakscope.data.prediction_roles import PredictionColumns
 
-    several = {name: listed(given.pop(name, None)) or () for name in ("prob", "logit", "classes")}
+    several = {name: split_names(given.pop(name, None)) or () for name in ("prob", "logit", "classes")}
     try:
         return PredictionColumns(**given, **several)  # type: ignore[arg-type]
     except InputError as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakscope.cli.output import Quiet, RunFolder, console, listed
+from leakscope.cli.output import Quiet, RunFolder, console, split_names
 from leakscope.errors import LeakscopeError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def checked_trackers(text: str | None) -> tuple[str, ...]:
     """The trackers of `--track`; raises before anything is trained where one cannot be used."""
     from leakscope.integrations.tracking import check_tracker
 
-    trackers = listed(text) or ()
+    trackers = split_names(text) or ()
     for tracker in trackers:
         check_tracker(tracker)
     return trackers

@@ -26,7 +26,7 @@ def choose_waiting(environment: MutableMapping[str, str] = os.environ, running: 
         environment["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
-def running_elsewhere(running: Path = _RUNNING) -> int:
+def running_elsewhere(running: Path) -> int:
     """Threads of other processes that run or wait for a core: the fewest of several looks.
 
     Where the system does not count them, as on macOS, the mean over the last minute.

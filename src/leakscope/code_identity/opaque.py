@@ -33,6 +33,7 @@ _PATHS = frozenset(
      "pydoc.locate", "pydoc.importfile", "gc.get_objects", "gc.get_referrers", "joblib.load",
      "joblib.numpy_pickle.load", "shelve.open",
      *(f"{module}.{name}" for module in ("pickle", "_pickle") for name in _UNPICKLERS),
+     "pandas.read_pickle", "pandas.io.pickle.read_pickle", "torch.hub.load",
      "torch.jit.load", "torch.jit._serialization.load", "torch.export.load",
      "torch.package.PackageImporter", "torch.package.package_importer.PackageImporter",
      *(f"{module}.{name}" for module in ("os", "posix", "nt") for name in _PROGRAMS_OF_OS),

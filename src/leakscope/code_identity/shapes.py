@@ -24,6 +24,10 @@ _NOTED_BY_PYTHON = frozenset(
     {"__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__path__", "__cached__",
      "__builtins__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__"}
 )  # fmt: skip
+_BUILTIN_VALUES = frozenset({"None", "True", "False", "Ellipsis", "NotImplemented", *_NOTED_BY_PYTHON})
+_MODULES_OF_BUILTINS = ("builtins", "_sitebuiltins", "io", "_io")
+_OF_A_DECORATOR = frozenset({"func", "attrname", "lock", "__wrapped__", *functools.WRAPPER_ASSIGNMENTS})
+_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _CONTENT: tuple[Any, ...] = (
     dict, list, tuple, set, frozenset, deque, str, bytes, bytearray, int, float, complex,
 )  # fmt: skip
@@ -73,9 +77,8 @@ def globals_of(value: FunctionType, is_users: Callable[[str], bool]) -> Iterator
     """
     names = names_in(value.__code__)
     whole = [used for used in loaded_by(value) if isinstance(used, ModuleType)]
-    waiting = [
-        (name, value.__globals__[name]) for name in global_names(value.__code__) if name in value.__globals__
-    ]
+    known = {**dict(_added_to_builtins(value)), **value.__globals__}
+    waiting = [(name, known[name]) for name in global_names(value.__code__) if name in known]
     while waiting:
         name, used = waiting.pop(0)
         yield name, ModuleByName(used) if isinstance(used, ModuleType) else used
@@ -85,6 +88,15 @@ def globals_of(value: FunctionType, is_users: Callable[[str], bool]) -> Iterator
                 yield from ((f"{name}.{inner}", inside[inner]) for inner in inside)
             else:
                 waiting += [(f"{name}.{inner}", inside[inner]) for inner in names if inner in inside]
+
+
+def _added_to_builtins(value: FunctionType) -> Iterator[tuple[str, Any]]:
+    """What a function takes from the builtins and Python did not put there, such as `builtins.LR = 0.1`."""
+    for name in global_names(value.__code__):
+        found = vars(builtins).get(name)
+        is_pythons = name in _BUILTIN_VALUES or getattr(found, "__module__", None) in _MODULES_OF_BUILTINS
+        if name in vars(builtins) and not is_pythons:
+            yield name, found
 
 
 def globals_in(namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,10 +123,12 @@ def attribute(value: Any) -> Any:
     A method that a decorator such as `dataclass` generated has no source; its code is compared as it is.
     """
     if isinstance(value, property):
-        return value.fget, value.fset, value.fdel
+        return _decorated(value, value.fget, value.fset, value.fdel)
     if isinstance(value, functools.cached_property):
-        return value.func
+        return _decorated(value, value.func)
     if isinstance(value, staticmethod | classmethod):
+        if type(value) not in (staticmethod, classmethod):
+            return _decorated(value, value.__func__)
         value = value.__func__
     inner = inspect.unwrap(value) if callable(value) else value
     if not isinstance(inner, FunctionType) or not inner.__code__.co_filename.startswith("<"):
@@ -124,13 +138,22 @@ def attribute(value: Any) -> Any:
     return value if has_source else (digest, dict(enclosed(inner)), used)
 
 
+def _decorated(value: Any, *functions: Any) -> Any:
+    """The functions behind a property; of one of the user's making also its class and attributes."""
+    if type(value) in (property, functools.cached_property):
+        return functions
+    own = {name: inner for name, inner in vars(value).items() if name not in _OF_A_DECORATOR}
+    return type(value), functions, own
+
+
 def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     """Attributes of an object, without what it has cached; and its content where it is a container."""
     cls = type(value)
     slots = {
         name for base in cls.__mro__ for name, a in vars(base).items() if isinstance(a, MemberDescriptorType)
     }
-    attributes = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **vars(value)}
+    own = getattr(value, "__dict__", {})
+    attributes = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **own}
     for name, inner in sorted(attributes.items()):
         if not isinstance(getattr(cls, name, None), functools.cached_property):
             yield name, inner
@@ -138,10 +161,33 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     yield from (("content", content) for content in contents)
 
 
+def inherited(value: Any, is_users: Callable[[str], bool]) -> Iterator[tuple[str, Any]]:
+    """What an object of the user's holds beside its attributes, such as the number that a `Decimal` is.
+
+    The class that it comes from says it, whatever the user's own class says to `pickle`.
+    """
+    for base in type(value).__mro__[:-1]:
+        reduce = vars(base).get("__reduce_ex__") or vars(base).get("__reduce__")
+        if reduce is not None and not is_users(str(base.__module__)):
+            protocol = (4,) if "__reduce_ex__" in vars(base) else ()
+            parts = _parts_of_copy(reduce(value, *protocol))
+            # A dictionary as state is that of the attributes.
+            yield from ((name, part) for name, part in parts if type(part) is not dict)
+            return
+
+
 def copied(value: Any) -> Iterator[tuple[str, Any]]:
     """What `copy` and `pickle` make the object from."""
+    if isinstance(value, np.ufunc) and value.__name__.endswith("(vectorized)"):
+        raise TypeError("numpy keeps the function that this one calls to itself")
     reduce = copyreg.dispatch_table.get(type(value))
     reduced = reduce(value) if reduce else value.__reduce_ex__(4)
+    yield from _parts_of_copy(reduced)
+    if isinstance(reduced, str):  # such as what a cache or a `NewType` stands for
+        yield from globals_in(getattr(value, "__dict__", {})).items()
+
+
+def _parts_of_copy(reduced: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(reduced, str):
         yield "name", reduced
         return
@@ -160,14 +206,14 @@ def partial(value: functools.partial[Any]) -> Shape:
     """A function with some of its arguments."""
     arguments = [(f"argument {index}", argument) for index, argument in enumerate(value.args)]
     named = sorted({**value.keywords, **vars(value)}.items())
-    return Shape("partial", [("function", value.func), *arguments, *named])
+    return Shape("partial", [("class", type(value)), ("function", value.func), *arguments, *named])
 
 
 def array(value: AnyArray) -> Shape:
     """An array of numbers, texts or objects, and what a subclass of arrays holds besides."""
     besides = list(_besides_numbers(value))
-    if value.dtype.kind in "OT":
-        return Shape(f"array {value.shape}", [("items", value.tolist()), *besides])
+    if value.dtype.kind in "OT" or value.dtype.hasobject:
+        return Shape(f"array {value.dtype} {value.shape}", [("items", value.tolist()), *besides])
     return Shape(f"array {digest_arrays(np.asarray(value))}", besides)
 
 
@@ -181,7 +227,9 @@ def _besides_numbers(value: AnyArray) -> Iterator[tuple[str, Any]]:
 
 
 def tensor(value: Any) -> Shape:
-    """A tensor of torch."""
+    """A tensor of torch: its numbers, whether they are trained, and what it holds besides."""
     torch: Any = sys.modules["torch"]
     content = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return Shape(f"tensor {value.dtype} {tuple(value.shape)} {digest_arrays(content)}")
+    text = f"tensor {value.dtype} {tuple(value.shape)} {value.requires_grad} {digest_arrays(content)}"
+    hooks = [list((getattr(value, name, None) or {}).values()) for name in _HOOKS]
+    return Shape(text, [("class", type(value)), ("hooks", hooks), *sorted(vars(value).items())])

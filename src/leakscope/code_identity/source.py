@@ -199,10 +199,15 @@ def _nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
             waiting += node.orelse
         else:
             waiting += ast.iter_child_nodes(node)
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", "")
+    return name == "TYPE_CHECKING"  # and not `not TYPE_CHECKING`, below which everything runs
 
 
 def _digest(code: CodeType) -> str:

@@ -50,6 +50,7 @@ from leakscope.code_identity.shapes import (
     enclosed,
     globals_in,
     globals_of,
+    inherited,
     loaded_by,
     mapping,
     partial,
@@ -106,6 +107,7 @@ def code_identity(**roots: object) -> CodeIdentity:
             values.update(walk.root(name, value))
         except RecursionError:
             walk.unknown.add(f"{name} is nested too deeply to be compared")
+    walk.note_search_path()
     modules, packages = (dict(sorted(counted.items())) for counted in (walk.modules, walk.packages))
     return CodeIdentity(modules, values, packages, tuple(sorted(walk.unknown)))
 
@@ -121,6 +123,7 @@ class _Walk:
         self._objects: list[object] = []  # as long as they live, no other object gets their ids
         self._depths: dict[int, int] = {}  # of the objects that are being walked over
         self._is_in_source = False
+        self._searches = False  # whether a function changes where modules are searched
         self._origin = functools.cache(origin_of)  # for one walk: modules may be loaded from elsewhere later
 
     def root(self, name: str, value: object) -> dict[str, str]:
@@ -136,6 +139,12 @@ class _Walk:
             digests[label] = sha256_of_text(digests.get(label, ""), digest)[:16]  # labels may coincide
         self._depths = {}
         return digests
+
+    def note_search_path(self) -> None:
+        """Notes modules that are not there yet, if a function that runs later may make them findable."""
+        missing = [name for name, version in self.packages.items() if version == NOT_INSTALLED]
+        if self._searches:
+            self.unknown |= {f"{name} is searched in sys.path only when the code runs" for name in missing}
 
     def digest(self, value: object, where: str) -> str:
         """Digest of an object and of everything it depends on; `where` names it in a reason."""
@@ -233,6 +242,7 @@ class _Walk:
         self._note_opaque(value, where, is_whole)
         parts, used = list(enclosed(value)), list(globals_of(value, self._is_users))
         used += self._imported_within(value, where)
+        used += ((f"replaced {path_of(put)}", put) for put in loaded_by(value) if self._is_replaced(put))
         if not is_whole:
             return Shape(f"{name} {digest}", [*parts, *used])
         if _uses_globals(value):
@@ -258,6 +268,8 @@ class _Walk:
         opaque |= {"sys.modules"} if any(used is sys.modules for used in loaded) else set()
         opaque |= {"globals"} if not is_whole and _uses_globals(value) else set()
         imported = imported_names(value.__code__, _package_of(value))
+        is_imported_here = not {"sys", "sys.path"}.isdisjoint(imported) and "path" in names_in(value.__code__)
+        self._searches |= is_imported_here or any(used is sys.path for used in loaded)
         for name in opaque | opaque_names(names_in(value.__code__), imported):
             self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
 
@@ -304,7 +316,7 @@ class _Walk:
         if not self._is_users(module):
             self._note_programs(module, where)
             self._note_opaque_value(value, where)
-            return Shape(name)
+            return Shape(name, self._replaced(value))
         attributes = [
             (key, attribute(inner))
             for key, inner in sorted(vars(value).items())
@@ -313,15 +325,32 @@ class _Walk:
         bases = [*((f"base {base.__name__}", base) for base in value.__bases__), ("metaclass", type(value))]
         return Shape(name, bases, attributes) if is_whole else Shape(name, [*bases, *attributes])
 
+    def _replaced(self, value: type) -> Iterator[tuple[str, Any]]:
+        """Methods of an installed class that the user's code put there."""
+        for base in value.__mro__:
+            yield from ((key, inner) for key, inner in vars(base).items() if self._is_in_file(inner))
+
+    def _is_replaced(self, value: Any) -> bool:
+        """True for what code of the user's has put into a library, or has changed there."""
+        is_installed = isinstance(value, type) and not self._is_users(str(value.__module__))
+        return self._is_in_file(value) or (is_installed and any(self._replaced(value)))
+
+    def _is_in_file(self, value: Any) -> bool:
+        """True for a function in a file of the user's or in the running script, and not a generated one."""
+        module = str(value.__globals__.get("__name__")) if isinstance(value, FunctionType) else ""
+        origin = self._origin(module) if module not in ("", "__main__") else None
+        return module == "__main__" or (origin is not None and origin.source is not None)
+
     def _object(self, value: Any, where: str) -> Shape:
         """An object of the user's by its attributes, any other by what copies it."""
         cls = type(value)
-        if self._is_users(str(cls.__module__)) and hasattr(value, "__dict__"):
-            return Shape("object", [("class", cls), *attributes_of(value)])
+        attributes = list(attributes_of(value)) if self._is_users(str(cls.__module__)) else []
         try:
-            if cls.__module__.partition(".")[0] == "torch" and hasattr(value, "untyped_storage"):
+            if hasattr(cls, "untyped_storage"):
                 return tensor(value)
-            if isinstance(value, ContextVar):
+            if self._is_users(str(cls.__module__)):
+                parts = list(inherited(value, self._is_users))
+            elif isinstance(value, ContextVar):
                 parts = [("name", value.name), ("value", _value_in_context(value))]
             elif isinstance(value, weakref.ref):
                 parts = [("referent", value())]
@@ -334,7 +363,7 @@ class _Walk:
             if not (self._is_in_source and isinstance(value, _WITHOUT_VALUE)):
                 self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
             parts = sorted(getattr(value, "__dict__", {}).items())
-        return Shape("object", [("class", cls), *parts])
+        return Shape("object", [("class", cls), *attributes, *parts])
 
 
 def _package_of(value: FunctionType) -> str:

@@ -6,7 +6,7 @@ with more reference models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from leakscope.design import units_among
 from leakscope.disk.storage import sha256_of
 from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
-from leakscope.evaluate.results import AuditResults
+from leakscope.evaluate.results import AttackFigures, AuditResults
 from leakscope.stats.estimate import TwoEstimates
 
 
@@ -53,11 +53,6 @@ class FinishedAudit:
     def design_sha256(self) -> str:
         """Equal for audits whose models have the same training sets."""
         return str(self.bank.identity.design.sha256)
-
-    @property
-    def signs(self) -> Mapping[str, int]:
-        """Label of each attack -> -1 where members have the lower scores, else 1."""
-        return {label: -1 if f.inverted else 1 for label, f in self.results.attacks.items()}
 
     @property
     def columns(self) -> set[str]:
@@ -118,6 +113,22 @@ def _open_audit(name: str, folder: Path) -> FinishedAudit:
     return FinishedAudit(name, folder, results, bank, groups, canaries)
 
 
+def signs_in(audit: FinishedAudit, audits: Sequence[FinishedAudit]) -> Mapping[str, int]:
+    """Label of each attack -> -1 where members have the lower scores, else 1.
+
+    An audit turns the scores of an attack around where it is sure that members have the lower ones. Of two
+    alike runs, one can be just sure and the other not: turned in one alone, an AUC of 0.47 would be compared
+    with one of 0.53. So where any audit is sure, the others take the side of 0.5 that their AUC is on.
+    """
+    turned = {label for other in audits for label in other.results.inverted_attacks}
+
+    def is_lower(label: str, figures: AttackFigures) -> bool:
+        auc = figures.auc.value
+        return figures.inverted or (label in turned and auc is not None and auc < 0.5)
+
+    return {label: -1 if is_lower(label, own) else 1 for label, own in audit.results.attacks.items()}
+
+
 def common_spec(audits: list[FinishedAudit]) -> ComparisonSpec:
     """What every audit can provide.
 
@@ -159,6 +170,7 @@ def run_summary(audit: FinishedAudit) -> RunSummary:
     return RunSummary(
         name=audit.name,
         records=population.records,
+        unit=results.config.unit,
         records_name=results.config.records,
         records_sha256=population.records_sha256,
         models=population.models,

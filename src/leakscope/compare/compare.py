@@ -21,7 +21,7 @@ import numpy as np
 
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import as_corrupt_run_error, differences, locked_run_folder
-from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary
+from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary, signs_in
 from leakscope.compare.figures import OneModelFigures, one_model_figures, population_figures
 from leakscope.compare.records import changed_records, write_changes
 from leakscope.compare.results import (
@@ -167,15 +167,15 @@ def _results(
 
 
 def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAudit]) -> _Figures:
-    targets = audit.results.config.targets
+    targets, signs = audit.results.config.targets, signs_in(audit, audits)
     if targets is not None:
-        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0], audit.signs)
+        return one_model_figures(*converged_models(audit.bank), spec, audit.groups, targets[0], signs)
     # Models of the same design are compared in pairs, so one that diverged in any run counts in none.
     diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
     bank = audit.bank
     signals, design = without_records(bank.signals(), bank.design(), audit.canaries, bank.scratch)
     converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
-    return population_figures(signals, design, spec, audit.groups, converged, audit.signs)
+    return population_figures(signals, design, spec, audit.groups, converged, signs)
 
 
 def _compared(

@@ -29,9 +29,9 @@ from leakscope.report.gauge import Gauge
 from leakscope.report.page import Badge, Page, Section
 
 _LIMITS = (
-    "Whether a stronger attack would detect a difference.",
-    "What other training data would give: the intervals hold for these records.",
-    "That an unresolved difference is zero: it can be anywhere in its interval.",
+    "A stronger attack may detect a difference that these attacks do not.",
+    "The intervals hold for these records; other training data may give other differences.",
+    "An unresolved difference need not be zero: it can be anywhere in its interval.",
 )
 _BADGES: Mapping[Outcome, Badge] = {
     "helped": Badge("Leaks less", "good"),
@@ -59,7 +59,7 @@ def write_report(results: ComparisonResults, folder: Path, redacted: bool) -> No
         headline=headline(results),
         facts=_facts(results),
         sections=sections,
-        limits=_LIMITS,
+        limits=[results.noun.say(limit) for limit in _LIMITS],
         picture=_gauge(most_important, results.strongest_attack),
         redacted=redacted,
         badges=[_badge(comparisons)],
@@ -76,7 +76,10 @@ def _badge(comparisons: Sequence[RunComparison]) -> Badge:
 def _facts(results: ComparisonResults) -> list[tuple[str, str]]:
     baseline = results.baseline
     return [
-        ("Records", f"{baseline.records:,} ({baseline.records_name}), sha256 {baseline.records_sha256[:16]}"),
+        (
+            results.noun.many.capitalize(),
+            f"{baseline.records:,} ({baseline.records_name}), sha256 {baseline.records_sha256[:16]}",
+        ),
         ("Baseline", _description(baseline)),
         *(("Compared", _description(run)) for run in results.runs[1:]),
     ]
@@ -199,7 +202,7 @@ def _run_section(results: ComparisonResults, index: int, has_groups: bool) -> Se
     comparison, baseline = results.comparisons[index], results.baseline.name
     is_only_run = len(results.comparisons) == 1  # its summary is on the first screen
     lines = [] if is_only_run else run_summary(results, comparison)
-    records, accuracy = record_table(comparison), accuracy_table(comparison)
+    records, accuracy = record_table(comparison, results.noun), accuracy_table(comparison)
     no_records = "Single records are not compared: every run needs several targets."
     no_groups = "Groups are not compared: the runs have no groups in common."
     if comparison.groups:
@@ -209,7 +212,7 @@ def _run_section(results: ComparisonResults, index: int, has_groups: bool) -> Se
         recipe_sentence(comparison, baseline),
         leakage_table(comparison),
         *([accuracy] if accuracy else []),
-        *([records, share_sentence(comparison)] if records else [no_records]),
+        *([records, share_sentence(comparison, results.noun)] if records else [no_records]),
         *(group_tables(comparison, results.strongest_attack) if has_groups else []),
         *([] if has_groups and comparison.groups else [no_groups]),
     ]

@@ -20,13 +20,13 @@ from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.compare.results import RecordChanges
 from leakscope.disk.parquet import as_corrupt_table_error, read_stored, stored_columns
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE
 from leakscope.evaluate.judge import RECORDS
 from leakscope.evaluate.record_metadata import Column, nullable, write_tables
 from leakscope.stats.differences import record_change_p_values
 from leakscope.stats.estimate import Estimate
 from leakscope.stats.per_record import false_discovery, risk_of_counts
 
-_FALSE_DISCOVERY_RATE = 0.05
 _KINDS = {"n_in": "i", "n_out": "i", "tpr": "f", "fpr": "f", "advantage": "f"}
 """Column of records.parquet -> kind of its numpy type."""
 
@@ -72,7 +72,7 @@ def changed_records(baseline: Path, other: Path) -> RecordChanges:
         share_difference=_share_difference(first.exposed[resolved], second.exposed[resolved]),
         more_exposed=int((change.is_significant & rises).sum()),
         less_exposed=int((change.is_significant & ~rises).sum()),
-        false_discovery_rate=_FALSE_DISCOVERY_RATE,
+        false_discovery_rate=FALSE_DISCOVERY_RATE,
         mean_advantage_baseline=float(np.nanmean(first.advantage)),
         mean_advantage_other=float(np.nanmean(second.advantage)),
     )
@@ -130,7 +130,7 @@ def _change(first: _Exposure, second: _Exposure) -> _Change:
     """
     detected = np.minimum(*(risk_of_counts(one.counts).column("p_value") for one in (first, second)))
     p_value = np.maximum(record_change_p_values(first.counts, second.counts), np.minimum(2 * detected, 1))
-    is_significant = false_discovery(p_value, _FALSE_DISCOVERY_RATE)
+    is_significant = false_discovery(p_value, FALSE_DISCOVERY_RATE)
     return _Change(second.advantage - first.advantage, p_value, is_significant)
 
 

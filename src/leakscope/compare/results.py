@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from leakscope.evaluate.nouns import Noun
 from leakscope.stats.estimate import Estimate
 from leakscope.types import Prose
 
@@ -50,7 +51,8 @@ class RunSummary:
 
     Attributes:
         name: name of its run folder; the path where two folders have the same name.
-        records: number of records.
+        records: number of records; of units, where these are the members.
+        unit: the column that says whose record it is; None where single records are the members.
         records_name: name of the records.
         records_sha256: sha256 of the records.
         models: number of models that converged.
@@ -64,6 +66,7 @@ class RunSummary:
 
     name: str
     records: int
+    unit: str | None
     records_name: str
     records_sha256: str
     models: int
@@ -254,3 +257,8 @@ class ComparisonResults:
     def baseline(self) -> RunSummary:
         """The run that the others are compared with."""
         return self.runs[0]
+
+    @property
+    def noun(self) -> Noun:
+        """What the figures are about, which is the same in all runs."""
+        return Noun.of_unit(self.baseline.unit)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from leakscope.compare.results import ComparisonResults, DifferenceFigure, RunComparison, RunSummary
 from leakscope.compare.tables import figure_name, tpr_name
 from leakscope.evaluate.exposure import detectable_records
+from leakscope.evaluate.nouns import Noun
+from leakscope.evaluate.sentences import a_pair
 
 _MOST_NAMED = 4
 
@@ -23,10 +25,10 @@ def run_summary(results: ComparisonResults, comparison: RunComparison) -> list[s
     return [
         *_failed_checks(runs),
         *conclusion(comparison, baseline.name),
-        _strongest(comparison, results.strongest_attack, baseline.name),
+        _strongest(comparison, results.strongest_attack, baseline.name, results.noun),
         *regressions(comparison),
         _cost(comparison),
-        *_records(comparison, baseline),
+        *_records(comparison, baseline, results.noun),
         *_diverged(runs),
     ]
 
@@ -69,17 +71,17 @@ def recipe_sentence(comparison: RunComparison, baseline: str) -> str:
     return f"Recipe compared with {baseline}: {'; '.join(comparison.recipe_differences)}."
 
 
-def share_sentence(comparison: RunComparison) -> str:
+def share_sentence(comparison: RunComparison, noun: Noun) -> str:
     """The change in the share of exposed records; empty where single records are not compared."""
     if comparison.records is None:
         return ""
     share = comparison.records.share_difference
-    listed = "records.parquet lists every record."
+    listed = f"records.parquet lists every {noun.one}."
     if share.value is None or share.low is None or share.high is None:
-        return f"The models are too few to resolve the share of exposed records. {listed}"
+        return f"The models are too few to resolve the share of exposed {noun.many}. {listed}"
     return (
-        f"The share of exposed records changes by {100 * share.value:+.1f} points (95% interval "
-        f"{100 * share.low:+.1f} to {100 * share.high:+.1f}, over records, for these models). {listed}"
+        f"The share of exposed {noun.many} changes by {100 * share.value:+.1f} points (95% interval "
+        f"{100 * share.low:+.1f} to {100 * share.high:+.1f}, over {noun.many}, for these models). {listed}"
     )
 
 
@@ -138,10 +140,10 @@ def conclusion(comparison: RunComparison, baseline: str) -> list[str]:
     ]
 
 
-def _strongest(comparison: RunComparison, attack: str, baseline: str) -> str:
+def _strongest(comparison: RunComparison, attack: str, baseline: str, noun: Noun) -> str:
     auc = comparison.auc_of(attack)
     return (
-        f"The strongest attack ({attack}) ranks a random member above a random non-member "
+        f"The strongest attack ({attack}) ranks {a_pair(noun)} "
         f"{auc.other or 0:.1%} of the time, compared with {auc.baseline or 0:.1%} for {baseline}: "
         f"{_points(auc)}."
     )
@@ -161,22 +163,25 @@ def _cost(comparison: RunComparison) -> str:
     return f"No change in accuracy on non-members was detected: {change}."
 
 
-def _records(comparison: RunComparison, baseline: RunSummary) -> list[str]:
+def _records(comparison: RunComparison, baseline: RunSummary, noun: Noun) -> list[str]:
     changes = comparison.records
     if changes is None:
         return []
+    are = "is" if changes.less_exposed == 1 else "are"
     changed = (
-        f"{changes.less_exposed:,} records are significantly less exposed and {changes.more_exposed:,} "
+        f"{noun.counted(changes.less_exposed)} {are} significantly less exposed and {changes.more_exposed:,} "
         f"significantly more exposed (false discovery rate {changes.false_discovery_rate:.0%})."
     )
     reason = detectable_records(baseline.targets, changes.records).reason
     if reason and changes.exposed_baseline is None and changes.exposed_other is None:
-        return [f"Exposed records: {reason}. {changed}"]
+        return [f"Exposed {noun.many}: {noun.say(reason)}. {changed}"]
     other, before = (
         "not resolvable" if count is None else f"{count:,}"
         for count in (changes.exposed_other, changes.exposed_baseline)
     )
-    return [f"Individually exposed records: {other}, compared with {before} in {baseline.name}. {changed}"]
+    return [
+        f"Individually exposed {noun.many}: {other}, compared with {before} in {baseline.name}. {changed}"
+    ]
 
 
 def _diverged(runs: Sequence[RunSummary]) -> list[str]:

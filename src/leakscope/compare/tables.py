@@ -11,6 +11,7 @@ from leakscope.compare.results import (
     LeakageMeasure,
     RunComparison,
 )
+from leakscope.evaluate.nouns import Noun
 from leakscope.report.blocks import Table
 from leakscope.stats.differences import OVER_MODELS
 
@@ -87,7 +88,7 @@ def group_tables(comparison: RunComparison, attack: str) -> list[Table]:
     ]
 
 
-def record_table(comparison: RunComparison) -> Table | None:
+def record_table(comparison: RunComparison, noun: Noun) -> Table | None:
     """How many records are exposed in which run, and how many changed; None where they are not compared."""
     changes = comparison.records
     if changes is None:
@@ -105,7 +106,7 @@ def record_table(comparison: RunComparison) -> Table | None:
         else [name, f"{count:,}", f"{count / changes.records:.1%}"]
         for name, count in counts.items()
     ]
-    return Table(("records", "number", "share"), rows, "Individually exposed records")
+    return Table((noun.many, "number", "share"), rows, f"Individually exposed {noun.many}")
 
 
 def _difference_cells(figure: DifferenceFigure) -> list[str]:

@@ -86,7 +86,8 @@ def unique_ids(ids: AnyArray, column: str) -> npt.NDArray[np.str_]:
     earlier = int(np.argmax(ids == ids[at]))
     raise InputError(
         f"id column {column!r} is not unique: {str(ids[at])!r} is both row-{earlier} and row-{at} "
-        f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column"
+        f"({int(repeated.sum())} repeated in all); give each record its own id, or no id column; a "
+        "column that says whose record it is, such as patient, is the unit (docs/groups.md)"
     )
 
 

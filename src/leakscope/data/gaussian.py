@@ -82,7 +82,7 @@ def split(seed: int, n_samples: int, train_fraction: float = 0.5) -> BoolArray:
     return in_mask
 
 
-def member_order(seed: int, n_samples: int, train_fraction: float = 0.5) -> IntArray:
+def member_order(seed: int, n_samples: int, train_fraction: float) -> IntArray:
     """The members' rows in the order of the permutation; int64 (members,).
 
     Raises:

@@ -133,18 +133,7 @@ def check_assumed(order: ClassOrder, scores: AnyArray, codes: IntArray, columns:
 def _two_classes(model: ModelColumns, labels: TrueClasses, given: Sequence[str]) -> ClassOrder:
     """The classes of a binary classifier with one column: the other one, and that of the column."""
     column = model.names[0]
-    if len(labels.names) == 1:
-        raise InputError(
-            f"label column {labels.column!r} holds a single class ({labels.names[0]}), which cannot be "
-            f"audited with one column of {model.kind}, {column!r}; add records of the other class, or give "
-            "one column per class, named prob_CLASS or listed in --prob"
-        )
-    if len(labels.names) != 2:
-        many = f"has {len(labels.names):,} classes ({listed(labels.names, _SHOWN)})"
-        raise InputError(
-            f"label column {labels.column!r} {many}, but there is one column of {model.kind}, {column!r}; "
-            "give one per class, named prob_CLASS or listed in --prob"
-        )
+    _check_two_labels(model, labels)
     if len(given) > 2:
         raise InputError(f"classes={list(given)}: name the class that {column!r} is about")
     if len(given) == 2 and set(given) == set(labels.names):
@@ -166,6 +155,22 @@ def _two_classes(model: ModelColumns, labels: TrueClasses, given: Sequence[str])
             f"which; add for example --classes {second}"
         )
     return ClassOrder(_with_last(labels.names, lower[known]), True)
+
+
+def _check_two_labels(model: ModelColumns, labels: TrueClasses) -> None:
+    column = model.names[0]
+    if len(labels.names) == 1:
+        raise InputError(
+            f"label column {labels.column!r} holds a single class ({labels.names[0]}), which cannot be "
+            f"audited with one column of {model.kind}, {column!r}; add records of the other class, or give "
+            "one column per class, named prob_CLASS or listed in --prob"
+        )
+    if len(labels.names) != 2:
+        many = f"has {len(labels.names):,} classes ({listed(labels.names, _SHOWN)})"
+        raise InputError(
+            f"label column {labels.column!r} {many}, but there is one column of {model.kind}, {column!r}; "
+            "give one per class, named prob_CLASS or listed in --prob"
+        )
 
 
 def _with_last(names: Sequence[str], last: str) -> tuple[str, ...]:

@@ -28,7 +28,6 @@ from leakscope.data.prediction_classes import (
 from leakscope.data.prediction_long import repeats_records, side_by_side
 from leakscope.data.prediction_numbers import numbers_of
 from leakscope.data.prediction_roles import (
-    BY_NAME,
     ModelColumns,
     PredictionColumns,
     TableRoles,
@@ -60,7 +59,7 @@ class _Labels(NamedTuple):
     order: ClassOrder
 
 
-def read_prediction_columns(path: Path, given: PredictionColumns = BY_NAME) -> Predictions:
+def read_prediction_columns(path: Path, given: PredictionColumns) -> Predictions:
     """The predictions of a csv or parquet file; see `leakscope.data.predictions.read_predictions`."""
     with _opened(path, given) as file, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         roles = _without_repeated_index(file, table_roles(file.names, given), given)

@@ -282,13 +282,14 @@ def _logits(outputs: AnyArray, kind: Kind, what: str) -> Float32Array:
     if outputs.dtype.kind not in "iuf":
         raise InputError(f"{what} have type {outputs.dtype}, expected numbers")
     if kind == "outputs":
-        return numeric_features(_one_column(outputs, what), what)
+        return numeric_features(_one_column(outputs, what), what, "array")
     if outputs.ndim not in (2, 3) or outputs.shape[-1] < 2 or not outputs.size:
+        both = "0 and z" if kind == "logits" else "1 - p and p"
         raise InputError(f"{what} have shape {outputs.shape}, expected (records, classes) of two or more "
-                         "classes; give a binary model both, p and 1 - p")  # fmt: skip
+                         f"classes; give a binary model both, {both}")  # fmt: skip
     if kind == "logits":
         refuse_probabilities(outputs.reshape(-1, outputs.shape[-1]), what)
-        return numeric_features(outputs, what)
+        return numeric_features(outputs, what, "array")
     if outputs.ndim == 2:
         return checked_log_probabilities(outputs, what)
     return np.stack([checked_log_probabilities(model, what) for model in outputs])
@@ -369,7 +370,9 @@ def _check_shapes(predictions: Predictions) -> None:
         expected["reference members"] = (in_mask, (len(references), n))
     for what, (array, wanted) in expected.items():
         if array is not None and array.shape != wanted:
-            raise InputError(f"{what} must have shape {wanted} for {n:,} labels, got {array.shape}")
+            shape = ("models", *wanted[1:]) if what.startswith("reference ") else wanted
+            needed = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+            raise InputError(f"{what} must have shape {needed} for {n:,} labels, got {array.shape}")
 
 
 def _check_labels(labels: IntArray, n_classes: int) -> None:

@@ -79,7 +79,7 @@ def read_documents(path: Path, roles: TextRoles) -> RawDocuments:
 
 
 def given_documents(
-    texts: Any, label: Any | None = None, ids: Any | None = None, groups: Mapping[str, Any] | None = None
+    texts: Any, label: Any | None, ids: Any | None, groups: Mapping[str, Any] | None
 ) -> RawDocuments:
     """Texts in memory; `label`, `ids` and each of the groups have one value per text."""
     documents = _documents(_listed(texts, "texts"), "text", "row-{}".format)

@@ -24,7 +24,7 @@ from leakscope.defences.temperature import Temperature
 from leakscope.defences.top_1 import TopOne
 from leakscope.defences.tree_depth import TreeDepth
 from leakscope.defences.weight_decay import WeightDecay
-from leakscope.errors import InputError, did_you_mean
+from leakscope.errors import InputError, choose_from
 from leakscope.options import accepted_values, read_call
 
 _SHIPPED: tuple[type[Defence], ...] = (
@@ -71,8 +71,7 @@ def resolve_defence(spec: str | Defence) -> Defence:
         raise InputError(f"defence={spec!r}: {error}") from error
     known = defence_classes()
     if name not in known:
-        hint = did_you_mean(name, known, after=" ")
-        raise InputError(f"defence={name!r} is unknown; {hint}choose from {', '.join(sorted(known))}")
+        raise InputError(f"defence={name!r} is unknown; {choose_from(name, sorted(known))}")
     takes = accepted_values(known[name])
     unknown = sorted(set(options) - set(takes))
     if unknown:

@@ -89,9 +89,9 @@ def machine_memory() -> int:
         return _UNKNOWN_MEMORY
 
 
-def blocks(n_records: int, at_once: int) -> Iterator[slice]:
-    """Slices that cover all records, in order."""
-    return (slice(start, min(start + at_once, n_records)) for start in range(0, n_records, at_once))
+def blocks(n: int, at_once: int) -> Iterator[slice]:
+    """Slices of at most `at_once` that cover n records, models or rows, in order."""
+    return (slice(start, min(start + at_once, n)) for start in range(0, n, at_once))
 
 
 def gather_records(

@@ -255,7 +255,9 @@ class Canaries:
                 "next to no noise was seen in steps of the optimizer, but parameters also changed between "
                 "its steps. If noise is added there, call observe(noisy_gradients) in each step"
             )
+        self._check_direction(updates)
 
+    def _check_direction(self, updates: Updates) -> None:
         inside, outside = updates.scores[self._is_in], updates.scores[~self._is_in]
         error = np.sqrt(inside.var() / len(inside) + outside.var() / len(outside))
         if inside.mean() - outside.mean() < -_FAR * error:

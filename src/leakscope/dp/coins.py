@@ -96,10 +96,10 @@ def check_references(references: BoolArray, is_member: BoolArray) -> None:
         )
 
 
-def balanced_records(is_member: BoolArray, seed: int = 0) -> IntArray:
+def balanced_records(is_member: BoolArray) -> IntArray:
     """As many members as non-members, at random from the larger side; int64 (records,), ascending."""
     sides = [np.flatnonzero(is_member), np.flatnonzero(~is_member)]
-    n_each, rng = min(map(len, sides)), np.random.default_rng(seed)
+    n_each, rng = min(map(len, sides)), np.random.default_rng(0)
     return np.sort(np.concatenate([rng.choice(side, n_each, replace=False) for side in sides]))
 
 

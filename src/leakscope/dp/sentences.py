@@ -7,6 +7,7 @@ from dataclasses import replace
 from leakscope.dp.power import FACTOR, WANTED_POWER, models_needed, records_needed
 from leakscope.dp.verdict import ClaimFigures, ClaimVerdict, Evidence
 from leakscope.privacy.claim import Claim
+from leakscope.report.phrases import counted
 
 _WANTED = (
     f"To refute the claim with a probability of {WANTED_POWER:.0%} where epsilon is {FACTOR:g} times as high"
@@ -88,9 +89,7 @@ def records_sentence(claim: Claim) -> str:
 
 def budget_text(evidence: Evidence) -> str:
     """How many records and models a test rests on."""
-    records = "1 record" if evidence.canaries == 1 else f"{evidence.canaries:,} records"
-    models = "1 model" if evidence.runs == 1 else f"{evidence.runs:,} models"
-    return f"{records}, {models}"
+    return f"{counted(evidence.canaries, 'record')}, {counted(evidence.runs, 'model')}"
 
 
 def _percent(share: float) -> str:

@@ -94,10 +94,11 @@ class ClaimVerdict:
 
     def __str__(self) -> str:
         from leakscope.dp.sentences import verdict_sentence
+        from leakscope.report.phrases import counted
 
         outcome = [verdict_sentence(self), *([self.needed] if self.needed else [])]
         bounds = [
-            f"  at least {e.epsilon:.2f}  {e.method} ({e.canaries:,} canaries, {_counted(e.runs, 'run')})"
+            f"  at least {e.epsilon:.2f}  {e.method} ({e.canaries:,} canaries, {counted(e.runs, 'run')})"
             for e in self.evidence
         ]
         assumed = dict.fromkeys(sentence for e in self.evidence for sentence in e.assumed)
@@ -154,7 +155,3 @@ def judge_claim(
     ranked = tuple(sorted(evidence, key=lambda bound: -bound.epsilon))
     needed = needed if status in ("not testable", "unsupported") else ""
     return ClaimVerdict(status, claimed, claim.delta, claim.confidence, ranked, needed)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from leakscope.disk.scratch import blocks
 from leakscope.types import Records
 
 MOST_RECORDS = 2_000
@@ -23,9 +24,8 @@ def nearest_neighbor_error(records: Records, most: int = MOST_RECORDS) -> float:
     x = x - x.mean(axis=0)  # distances stay the same, and squares lose fewer digits
     squares = (x**2).sum(axis=1)
     n_wrong = 0
-    for start in range(0, len(x), _ROWS_AT_ONCE):
-        rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(x)))
+    for rows in blocks(len(x), _ROWS_AT_ONCE):
         distance = squares - 2 * x[rows] @ x.T
-        distance[np.arange(len(rows)), rows] = np.inf
+        np.fill_diagonal(distance[:, rows], np.inf)
         n_wrong += int((labels[distance.argmin(axis=1)] != labels[rows]).sum())
     return n_wrong / len(labels)

@@ -47,7 +47,7 @@ class EntropyFigure:
 
 
 def entropy_dependence(
-    attack: Attack, signals: Signals, design: Design, fpr: float | None = None, *, seed: int
+    attack: Attack, signals: Signals, design: Design, fpr: float | None, *, seed: int
 ) -> tuple[EntropyFigure, ...]:
     """The entropy with all models and with the first half of them, for several numbers of cells."""
     n_models = design.n_models

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import FloatArray, IntArray
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.signals.exposure import ExposureSums, number_flagged
 
@@ -95,8 +96,7 @@ class Monitor:
         """Loss-trace spread: interquartile range of each record's stored losses; NaN for an unseen record."""
         trace = self._trace[: self._n_stored]
         spread: FloatArray = np.full(self.n_records, np.nan)
-        for start in range(0, self.n_records, _RECORDS_AT_ONCE):
-            part = slice(start, start + _RECORDS_AT_ONCE)
+        for part in blocks(self.n_records, _RECORDS_AT_ONCE):
             spread[part] = _quartile_range(trace[:, part].astype(np.float64))
         return spread
 

@@ -22,12 +22,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, evict_pages, gather_records, on_threads
+from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages, gather_records, on_threads
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.curve_variances import CurveVariances, curve_variances, of_one_target
@@ -105,19 +106,16 @@ def attack_figures(
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
     sides = list(sorted_split_scores(scores, in_mask, scratch))
     bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
-    variances = curve_variances(
-        scored.replicates,
-        scores.shape[1],
-        _measurable(budgets, sides[0]),
-        [budget for budget in budgets if len(sides) > 1 and not _why_not_calibrated(budget, sides)],
-    )
+    fewest = _fewest(sides)
+    calibrated = [one for one in budgets if len(sides) > 1 and not _why_not_calibrated(one, sides)]
+    variances = curve_variances(scored.replicates, scores.shape[1], _measurable(budgets, fewest), calibrated)
     advantages = _advantages(scored, np.arange(scores.shape[1]))
     auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets)
     figures = AttackFigures(
         auc=auc,
         advantage=advantage,
         balanced_accuracy=balanced_accuracy(advantage),
-        tpr_at_fpr=tuple(_tpr_at_fpr(*one, sides[0]) for one in zip(tprs, budgets, strict=True)),
+        tpr_at_fpr=tuple(_tpr_at_fpr(*one, fewest) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
         epsilon=_epsilon(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
@@ -129,9 +127,7 @@ def attack_figures(
     return figures
 
 
-def sorted_split_scores(
-    scores: FloatArray, in_mask: BoolArray, scratch: Scratch = IN_MEMORY
-) -> Iterator[SplitScores]:
+def sorted_split_scores(scores: FloatArray, in_mask: BoolArray, scratch: Scratch) -> Iterator[SplitScores]:
     """Each target's sorted scores, members and non-members; arrays on `scratch` when they are many."""
     ordered = scratch.empty(scores.shape)
 
@@ -221,8 +217,15 @@ def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:
     return replace(advantage, high=max(advantage.high, high), high_99=max(advantage.high_99, high_99))
 
 
-def _measurable(budgets: Sequence[float], sides: SplitScores) -> list[float]:
-    return [budget for budget in budgets if not why_unresolvable(budget, *map(len, sides))]
+def _fewest(sides: Sequence[SplitScores], n_least: int = 1) -> tuple[int, ...]:
+    """The fewest members and non-members of a target that counts: a rate that only some measure is none."""
+    sizes = np.array([[len(members), len(nonmembers)] for members, nonmembers in sides])
+    counts = sizes.min(axis=1) >= n_least
+    return tuple((sizes[counts] if counts.any() else sizes).min(axis=0).tolist())
+
+
+def _measurable(budgets: Sequence[float], fewest: tuple[int, ...]) -> list[float]:
+    return [budget for budget in budgets if not why_unresolvable(budget, *fewest)]
 
 
 def _why_not_calibrated(budget: float, sides: Sequence[SplitScores]) -> str:
@@ -263,8 +266,7 @@ def _advantages(scored: Scored, records: IntArray) -> FloatArray:
         return np.asarray((tpr - fpr).mean(axis=0))
 
     size = max(1, _TARGETS_TOGETHER // len(records))
-    some = [slice(start, start + size) for start in range(0, len(scored.scores), size)]
-    return np.concatenate(on_threads(advantages, some, size * len(records)))
+    return np.concatenate(on_threads(advantages, list(blocks(len(scored.scores), size)), size * len(records)))
 
 
 def _counts_in_halves(of_records: BoolArray, is_second: BoolArray) -> IntArray:
@@ -281,8 +283,8 @@ def balanced_accuracy(advantage: Figure) -> Figure:
     return Figure(value, low, high, sd, these_low, these_high)
 
 
-def _tpr_at_fpr(tpr: Figure, fpr: float, first: SplitScores) -> TprAtFpr:
-    reason = why_unresolvable(fpr, len(first.members), len(first.nonmembers))
+def _tpr_at_fpr(tpr: Figure, fpr: float, fewest: tuple[int, ...]) -> TprAtFpr:
+    reason = why_unresolvable(fpr, *fewest)
     precision = tuple(precision_of(tpr, fpr, prior) for prior in PRIORS)
     return TprAtFpr(**vars(tpr), fpr=fpr, reason=reason or None, precision=precision)
 
@@ -354,42 +356,38 @@ def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonF
 def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> tuple[GroupFigures, ...]:
     scores, in_mask = scored.scores, scored.in_mask
     if grouping.codes.shape != scores.shape[1:]:
-        raise InputError(
-            f"groups need one label per record: {grouping.codes.shape}, records {scores.shape[1:]}"
-        )
+        sizes = f"{grouping.codes.shape}, records {scores.shape[1:]}"
+        raise InputError(f"groups need one label per record: {sizes}")
     sides: dict[str, list[SplitScores]] = {name: [] for name in grouping.names}
     for values, members in zip(scores, in_mask, strict=True):  # one target's scores in memory at a time
         row, mask = np.array(values), np.array(members)
         for name, at in grouping.items():
             sides[name].append(split_scores(row[at], mask[at]))
         evict_pages(scores, in_mask)
-    sampled = Grouping(grouping.names, grouping.codes[scored.sample])
-    both = [
-        (name, records, sampled_records)
-        for (name, records), (_, sampled_records) in zip(grouping.items(), sampled.items(), strict=True)
+    in_sample = Grouping(grouping.names, grouping.codes[scored.sample])
+    groups = [
+        _Group(name, sides[name], records, sampled)
+        for (name, records), (_, sampled) in zip(grouping.items(), in_sample.items(), strict=True)
     ]
     n_scores = scored.replicates.whole.values.size * (1 + len(scored.replicates.without))
-    return tuple(
-        on_threads(
-            lambda group: _group_figures(group[0], sides[group[0]], scored, group[1:], budgets),
-            both,
-            n_scores // max(len(both), 1),
-        )
-    )
+    of_group = partial(_group_figures, scored=scored, budgets=budgets)
+    return tuple(on_threads(of_group, groups, n_scores // max(len(groups), 1)))
 
 
-def _group_figures(
-    group: str,
-    sides: Sequence[SplitScores],
-    scored: Scored,
-    columns: tuple[IntArray, IntArray],
-    budgets: Sequence[float],
-) -> GroupFigures:
-    """The figures of one group; `columns` are its records among all, and among the sample."""
-    records, sampled = columns
-    replicates = scored.replicates.of_records(sampled)
-    variances = curve_variances(replicates, len(records), _measurable(budgets, sides[0]))
-    advantages = _advantages(scored, records)
-    auc, advantage, tprs = _curve_figures(sides, advantages, variances, budgets, FEWEST_PER_SIDE)
+class _Group(NamedTuple):
+    """A group of records: each target's sorted scores, its records among all, and among the sample."""
+
+    name: str
+    sides: Sequence[SplitScores]
+    records: IntArray
+    sampled: IntArray
+
+
+def _group_figures(group: _Group, scored: Scored, budgets: Sequence[float]) -> GroupFigures:
+    replicates = scored.replicates.of_records(group.sampled)
+    measurable = _measurable(budgets, _fewest(group.sides, FEWEST_PER_SIDE))
+    variances = curve_variances(replicates, len(group.records), measurable)
+    advantages = _advantages(scored, group.records)
+    auc, advantage, tprs = _curve_figures(group.sides, advantages, variances, budgets, FEWEST_PER_SIDE)
     rates = tuple(TprFigure(**vars(tpr), fpr=fpr) for tpr, fpr in zip(tprs, budgets, strict=True))
-    return GroupFigures(group, len(records), auc, advantage, rates)
+    return GroupFigures(group.name, len(group.records), auc, advantage, rates)

@@ -12,6 +12,7 @@ concluded. Every attack counts. Attacks get stronger with reference models, so a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -141,19 +142,7 @@ def _gate_problems(gate: Gate) -> list[str]:
     problems += [
         f"max_tpr fpr={t.fpr}: must be above 0 and at most 1" for t in gate.max_tpr if not 0 < t.fpr <= 1
     ]
-    if gate.preset not in (None, *get_args(Preset)):
-        hint = did_you_mean(str(gate.preset), get_args(Preset), after=" ")
-        problems.append(f"preset={gate.preset!r}: {hint}choose one of {', '.join(get_args(Preset))}")
-    if gate.records not in ("like these", "these"):
-        problems.append(f'records={gate.records!r}: choose "like these" or "these"')
-    if gate.max_epsilon is not None and not gate.max_epsilon >= 0:
-        problems.append(f"max_epsilon={gate.max_epsilon}: must be 0 or more")
-    if not 0 <= gate.delta < 1:
-        problems.append(f"delta={gate.delta}: must be at least 0 and below 1")
-    if not 0 < gate.confidence < 1:
-        problems.append(f"confidence={gate.confidence}: must be between 0 and 1, like 0.95")
-    if gate.max_epsilon is None and (gate.delta, gate.confidence) != (DEFAULT_DELTA, DEFAULT_CONFIDENCE):
-        problems.append("delta, confidence would do nothing: they belong to `max_epsilon`")
+    problems += [*_choice_problems(gate), *_epsilon_problems(gate)]
     given = (*rates.values(), gate.max_epsilon, gate.preset)
     if all(value is None for value in given):
         problems.append(
@@ -161,3 +150,22 @@ def _gate_problems(gate: Gate) -> list[str]:
             "max_exposed_share"
         )
     return problems
+
+
+def _choice_problems(gate: Gate) -> Iterator[str]:
+    if gate.preset not in (None, *get_args(Preset)):
+        hint = did_you_mean(str(gate.preset), get_args(Preset), after=" ")
+        yield f"preset={gate.preset!r}: {hint}choose one of {', '.join(get_args(Preset))}"
+    if gate.records not in ("like these", "these"):
+        yield f'records={gate.records!r}: choose "like these" or "these"'
+
+
+def _epsilon_problems(gate: Gate) -> Iterator[str]:
+    if gate.max_epsilon is not None and not gate.max_epsilon >= 0:
+        yield f"max_epsilon={gate.max_epsilon}: must be 0 or more"
+    if not 0 <= gate.delta < 1:
+        yield f"delta={gate.delta}: must be at least 0 and below 1"
+    if not 0 < gate.confidence < 1:
+        yield f"confidence={gate.confidence}: must be between 0 and 1, like 0.95"
+    if gate.max_epsilon is None and (gate.delta, gate.confidence) != (DEFAULT_DELTA, DEFAULT_CONFIDENCE):
+        yield "delta, confidence would do nothing: they belong to `max_epsilon`"

@@ -16,7 +16,7 @@ A choice that depends on chance also varies:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -86,24 +86,7 @@ def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -
     best = max(means, key=lambda label: means[label])
     chosen = chosen_elsewhere(aucs)
     values = np.take_along_axis(of_targets, chosen[None], 0)[0].mean(axis=0)
-
-    def variance_of(parts: FloatArray, without: FloatArray) -> Variance:
-        return two_way_variance(
-            parts,
-            without if len(without) else None,
-            left_out.n_in,
-            n_records,
-            left_out.n_models,
-            no_leakage=NoLeakage(0.5),
-        )
-
-    def of_halves(first: HalfAucs, second: HalfAucs) -> Variance:
-        without = first.without[:, 0] + second.without[:, 1]
-        return variance_of((first.parts[0] + second.parts[1]) / 2, without / 2)
-
-    def of_difference(first: HalfAucs, second: HalfAucs) -> Variance:
-        parts, without = first.parts - second.parts, first.without - second.without
-        return variance_of(parts.sum(axis=0) / 2, without.sum(axis=1) / 2)
+    variances = _Variances(left_out, n_records)
 
     def figure(values: FloatArray, variance: Variance) -> Figure:
         if len(values) == 1:
@@ -113,18 +96,52 @@ def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -
             values, variance, lambda auc, level: clopper_pearson(round(auc * n_pairs), n_pairs, level)
         )
 
-    own = of_halves(aucs[best], aucs[best]).standard_error(these_records=False)
+    own = variances.of_halves(aucs[best], aucs[best]).standard_error(these_records=False)
     reach = means[best] - 2 * own
     is_chosen = {labels[at] for at in np.unique(chosen)}
     within = [aucs[label] for label in labels if label == best or label in is_chosen or means[label] >= reach]
-    # Another sample may choose any attacks within reach, so the least certain choice counts. Halves with one
-    # attack can cancel each other's deviations, where models have equally many members; with two they do not.
-    variance = _largest(of_halves(first, second) for first, second in product(within, repeat=2))
-    if len(within) > 1:
-        by_choice = _largest(of_difference(first, second) for first, second in combinations(within, 2))
-        variance = variance.with_share_of(by_choice, _SHARE_OF_CHOICE)
-    highest = [figure(one.of_targets.mean(axis=0), of_halves(one, one)) for one in within]
-    return best, with_highest_ends(figure(values, variance), highest)
+    highest = [figure(one.of_targets.mean(axis=0), variances.of_halves(one, one)) for one in within]
+    return best, with_highest_ends(figure(values, variances.of_choice(within)), highest)
+
+
+class _Variances(NamedTuple):
+    """Variances of AUCs whose halves of the records may come from two attacks."""
+
+    left_out: LeftOut
+    n_records: int
+
+    def of_halves(self, first: HalfAucs, second: HalfAucs) -> Variance:
+        """Of the mean of one attack on the first half and another on the second."""
+        without = first.without[:, 0] + second.without[:, 1]
+        return self._of_parts((first.parts[0] + second.parts[1]) / 2, without / 2)
+
+    def of_difference(self, first: HalfAucs, second: HalfAucs) -> Variance:
+        """Of the difference of two attacks."""
+        parts, without = first.parts - second.parts, first.without - second.without
+        return self._of_parts(parts.sum(axis=0) / 2, without.sum(axis=1) / 2)
+
+    def of_choice(self, within: Sequence[HalfAucs]) -> Variance:
+        """Of the AUC of whichever attack is chosen.
+
+        Another sample may choose any attacks within reach, so the least certain choice counts. Halves with
+        one attack can cancel each other's deviations, where models have equally many members; with two they
+        do not.
+        """
+        variance = _largest(self.of_halves(*pair) for pair in product(within, repeat=2))
+        if len(within) == 1:
+            return variance
+        by_choice = _largest(self.of_difference(*pair) for pair in combinations(within, 2))
+        return variance.with_share_of(by_choice, _SHARE_OF_CHOICE)
+
+    def _of_parts(self, parts: FloatArray, without: FloatArray) -> Variance:
+        return two_way_variance(
+            parts,
+            without if len(without) else None,
+            self.left_out.n_in,
+            self.n_records,
+            self.left_out.n_models,
+            no_leakage=NoLeakage(0.5),
+        )
 
 
 def chosen_elsewhere(aucs: Mapping[str, HalfAucs]) -> IntArray:

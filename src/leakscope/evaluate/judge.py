@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,15 @@ from leakscope.bank.bank import Bank
 from leakscope.design import units_among
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.disk.second_process import Job, are_small
+from leakscope.dp.verdict import ClaimFigures
 from leakscope.evaluate.attack_figures import Groups
 from leakscope.evaluate.attacked import Attacked, attacked
 from leakscope.evaluate.claim_tests import figures_of_claim
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.every_attack import figures_of_attacks
-from leakscope.evaluate.exposure import FALSE_DISCOVERY_RATE, exposed_records, exposure_flags
+from leakscope.evaluate.exposure import exposed_records, exposure_flags
 from leakscope.evaluate.fit import checkpoint_fits
+from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.hygiene.checks import check_all
 from leakscope.evaluate.hygiene.members import AttackedModels, models_to_check
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -30,7 +32,7 @@ from leakscope.evaluate.limits import judge_gate
 from leakscope.evaluate.predictions import accuracy_figures, error_figures
 from leakscope.evaluate.rating import Rated, rate
 from leakscope.evaluate.record_metadata import Column, RecordMetadata, nullable, write_rows
-from leakscope.evaluate.results import AuditResults, PopulationFigures
+from leakscope.evaluate.results import AttackFigures, AuditResults, ExposedRecords, PopulationFigures
 from leakscope.evaluate.text_figures import Population, text_figures
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES, Sample
 from leakscope.leakage.bits import MEASURES, RecordBits
@@ -94,7 +96,7 @@ def judge(
     groups, groups_left_out = _evaluated_groups(metadata, design.units, config)
     risk = _risk(evidence.scores, evidence.memberships.rows(targets))
     decision = f"the log ratio of {PER_RECORD.label} is above 0; the other models are the references"
-    exposed = None if risk is None else exposed_records(risk, FALSE_DISCOVERY_RATE, decision, config.noun)
+    exposed = None if risk is None else exposed_records(risk, decision, config.noun)
     hygiene = () if metadata is None else _hygiene(evidence, metadata, config)
     sample = Sample.of(signals, design, targets, sampled_scores=sampled_scores)
     attacks, headline = figures_of_attacks(
@@ -102,14 +104,7 @@ def judge(
     )
     leakage = bits()
     population = _population(bank, evidence, len(canaries))
-    n_nonmembers = population.records - population.members
-    gate = None
-    if config.gate is not None:
-        n_references = config.n_references(population.models)
-        gate = judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers, config.noun, n_references)
-    claim = None
-    if config.claim is not None and not any(check.status == "failed" for check in hygiene):
-        claim = figures_of_claim(bank, config.claim, config.targets, canaries)
+    gate = _gate_result(config, attacks, exposed, hygiene, population)
     own_leakage = leakage.figures if config.targets is None else None  # not that of the references
     results = AuditResults(
         experiment="audit",
@@ -126,10 +121,33 @@ def judge(
         hygiene=hygiene,
         exposed=exposed,
         gate=gate,
-        claim=claim,
+        claim=_claim_figures(bank, config, hygiene, canaries),
         text=text_figures(Population.of(evidence), Population.of(everyone), candidates),
     )
     return Judged(results, evidence.inverted(results.inverted_attacks), risk, leakage.last)
+
+
+def _gate_result(
+    config: EvaluationConfig,
+    attacks: Mapping[str, AttackFigures],
+    exposed: ExposedRecords | None,
+    hygiene: Sequence[Outcome],
+    population: PopulationFigures,
+) -> GateResult | None:
+    if config.gate is None:
+        return None
+    n_nonmembers = population.records - population.members
+    n_references = config.n_references(population.models)
+    return judge_gate(config.gate, attacks, exposed, hygiene, n_nonmembers, config.noun, n_references)
+
+
+def _claim_figures(
+    bank: Bank, config: EvaluationConfig, hygiene: Sequence[Outcome], canaries: IntArray
+) -> ClaimFigures | None:
+    """None also where a check failed: what refutes a claim may be a fault of the audit."""
+    if config.claim is None or any(check.status == "failed" for check in hygiene):
+        return None
+    return figures_of_claim(bank, config.claim, config.targets, canaries)
 
 
 def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
@@ -141,7 +159,7 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
     if units is not None:
         _write_rows_of_units(folder, metadata, judged)
     own = metadata.of_units(units, config.unit)
-    flags = None if judged.risk is None else exposure_flags(judged.risk, FALSE_DISCOVERY_RATE)
+    flags = None if judged.risk is None else exposure_flags(judged.risk)
     of_one_target = {
         label: scores for label, scores in judged.attacked.scores.items() if len(scores.targets) == 1
     }

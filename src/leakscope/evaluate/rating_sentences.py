@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from leakscope.evaluate.gate import GateResult
 from leakscope.evaluate.levels import LEVELS, advantage_of, auc_of, tpr_of
-from leakscope.evaluate.nouns import RECORD, Noun
+from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
+from leakscope.report.phrases import enumeration
 
 _LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
 """What a part of the rating is about -> the limit on that figure."""
@@ -45,7 +46,7 @@ def _without_canaries(rating: Rating) -> str:
     return "" if alone == rating.level else f" Without the canaries, the rating would be {alone}."
 
 
-def decisive_sentence(part: RatingPart, noun: Noun = RECORD) -> str:
+def decisive_sentence(part: RatingPart, noun: Noun) -> str:
     """Why a figure reaches its level."""
     if part.about == "gate":
         return "The gate failed, which counts as at least moderate."
@@ -110,8 +111,7 @@ def _nothing_found(results: AuditResults) -> str:
 
 
 def _missed(results: AuditResults) -> str:
-    missed = list(_ends(results))
-    return f"{', '.join(missed[:-1])} or {missed[-1]}" if len(missed) > 1 else missed[0]
+    return enumeration(list(_ends(results)), "or")
 
 
 def _ends(results: AuditResults) -> Iterator[str]:

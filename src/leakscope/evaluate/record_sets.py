@@ -134,36 +134,18 @@ def _figures(attack: str, n_chosen: int, pieces: Sequence[_Piece], budgets: Sequ
     """The mean over pieces."""
     reasons = {fpr: next(filter(None, (_why_not(fpr, piece) for piece in pieces)), None) for fpr in budgets}
     measurable = [fpr for fpr in budgets if reasons[fpr] is None]
-    parts = [_parts_of_piece(piece, measurable) for piece in pieces]
-    values = _mean_of_pieces(pieces, [own.value for own in parts])
-    first = pieces[0].scores
-    whole = _mean_of_pieces(pieces, [own.whole for own in parts])  # (figures, sampled records)
-    without = _mean_of_pieces(pieces, [own.without for own in parts]) if first.without else None
-    n_records = len(first.fold)
-    uses_others = any(piece.scores.uses_references for piece in pieces)
-    no_leakage = [NoLeakage(0.5), NoLeakage(0.0), *(NoLeakage(fpr, fpr) for fpr in measurable)]
+    parts = _mean_parts(pieces, measurable)
+    first, n_records = pieces[0].scores, len(pieces[0].scores.fold)
 
-    def figure(at: int, *, is_rate: bool = True) -> Figure:
-        # One threshold serves all targets, so that every rate depends on other models.
-        left_out = None if without is None else without[:, at]
-        uses_models = uses_others or at > 0
-        variance = two_way_variance(
-            whole[at],
-            left_out,
-            first.n_in_left_out,
-            n_records,
-            first.n_models,
-            uses_models,
-            no_leakage[at],
-        )
-        variance = _of_few_records(variance, whole.shape[1])
+    def figure(at: int, no_leakage: NoLeakage, *, is_rate: bool = True) -> Figure:
+        value, variance = float(parts.value[at]), _variance(pieces, parts, at, no_leakage)
         if not is_rate:
             error = variance.standard_error(these_records=False)
-            variance = variance.with_records_times(agreement_of_halves(float(values[at]), error))
+            variance = variance.with_records_times(agreement_of_halves(value, error))
         if not first.is_fixed and first.several:
             variance = variance._replace(these_records=variance.like_these)
         return figure_with_intervals(
-            float(values[at]),
+            value,
             None,
             variance,
             lambda rate, level: clopper_pearson(round(rate * n_records), n_records, level),
@@ -172,9 +154,27 @@ def _figures(attack: str, n_chosen: int, pieces: Sequence[_Piece], budgets: Sequ
             n_independent=n_chosen,
         )
 
-    tprs = dict(zip(measurable, (figure(at) for at in range(2, 2 + len(measurable))), strict=True))
+    auc, advantage = figure(0, NoLeakage(0.5)), figure(1, NoLeakage(0.0), is_rate=False)
+    tprs = {fpr: figure(at, NoLeakage(fpr, fpr)) for at, fpr in enumerate(measurable, start=2)}
     rates = tuple(SetTpr(**vars(tprs.get(fpr, UNDEFINED)), fpr=fpr, reason=reasons[fpr]) for fpr in budgets)
-    return SetFigures(attack, n_chosen, figure(0), figure(1, is_rate=False), rates, None)
+    return SetFigures(attack, n_chosen, auc, advantage, rates, None)
+
+
+def _variance(pieces: Sequence[_Piece], parts: _PieceParts, at: int, no_leakage: NoLeakage) -> Variance:
+    """The variance of the figure at this place."""
+    first = pieces[0].scores
+    # One threshold serves all targets, so that every rate depends on other models.
+    uses_models = at > 0 or any(piece.scores.uses_references for piece in pieces)
+    variance = two_way_variance(
+        parts.whole[at],
+        parts.without[:, at] if first.without else None,
+        first.n_in_left_out,
+        len(first.fold),
+        first.n_models,
+        uses_models,
+        no_leakage,
+    )
+    return _of_few_records(variance, parts.whole.shape[1])
 
 
 def _why_not(fpr: float, piece: _Piece) -> str | None:
@@ -192,6 +192,11 @@ class _PieceParts(NamedTuple):
     value: FloatArray
     whole: FloatArray
     without: FloatArray
+
+
+def _mean_parts(pieces: Sequence[_Piece], fprs: Sequence[float]) -> _PieceParts:
+    parts = [_parts_of_piece(piece, fprs) for piece in pieces]
+    return _PieceParts(*(_mean_of_pieces(pieces, arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _parts_of_piece(piece: _Piece, fprs: Sequence[float]) -> _PieceParts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
@@ -28,6 +29,8 @@ def summary(results: AuditResults) -> list[str]:
     """The whole audit, in the order a reader wants it."""
     return [
         *opening_sentences(results),
+        *gate_sentences(results),
+        *claim_sentences(results),
         rating_sentence(results),
         population_sentence(results),
         *privacy_sentences(results),
@@ -35,8 +38,6 @@ def summary(results: AuditResults) -> list[str]:
         *([] if has_failed_check(results) else _figure_sentences(results)),
         *diverged_sentences(results),
         *check_sentences(results, "warning"),
-        *gate_sentences(results),
-        *claim_sentences(results),
         *limitations(results),
     ]
 
@@ -209,7 +210,7 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
 def strongest_sentence(results: AuditResults) -> str:
     """How often the strongest attack ranks a member above a non-member."""
     return (
-        f"The strongest attack ({results.strongest_attack}) ranks {_a_pair(results.config.noun)} "
+        f"The strongest attack ({results.strongest_attack}) ranks {a_pair(results.config.noun)} "
         f"{how_often(results)}."
     )
 
@@ -220,12 +221,17 @@ def inverted_sentences(results: AuditResults) -> list[str]:
     if not labels:
         return []
     return [
-        f"Members score lower than non-members in {' and '.join(labels)}, so these scores count with the "
+        f"Members score lower than non-members in {_named(labels)}, so these scores count with the "
         "opposite sign. Make sure that members and non-members are not swapped."
     ]
 
 
-def _a_pair(noun: Noun) -> str:
+def _named(labels: Sequence[str]) -> str:
+    *others, last = labels
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def a_pair(noun: Noun) -> str:
     """Whom an AUC compares."""
     if noun == RECORD:
         return "a random member above a random non-member"

@@ -148,7 +148,7 @@ def _figure(design: Design, targets: IntArray, values: FloatArray, is_member: bo
         return np.asarray(unit_sums(means - share / n_documents, units) + share / n)[None]
 
     signals = Signals({}, (1,), np.zeros(n_documents, np.int64))
-    replicates = Sample(signals, own, targets, np.arange(n), n).replicates_of(values)
+    replicates = Sample(signals, own, targets, np.arange(n)).replicates_of(values)
     (variance,) = replicates.variances(parts, n)
     figure = figure_with_intervals(
         float(whole.mean()),

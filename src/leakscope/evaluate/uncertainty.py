@@ -210,14 +210,12 @@ class Sample:
         design: of these records.
         targets: int64 (targets,), the models attacked.
         units: int64 (units,), which records of the audit these are; which units, where these have several.
-        n_units: number of records (units) of the audit.
     """
 
     signals: Signals
     design: Design
     targets: IntArray
     units: IntArray
-    n_units: int
 
     @classmethod
     def of(
@@ -235,7 +233,7 @@ class Sample:
         """
         n_units, n_drawn = design.of_units.n_records, sampled_scores // design.n_models
         if design.n_records <= n_drawn:
-            return cls(signals, design, targets, np.arange(n_units), n_units)
+            return cls(signals, design, targets, np.arange(n_units))
         n_drawn = max(1, n_drawn * n_units // design.n_records)
         planted = np.empty(0, np.int64) if canaries is None else canaries
         rng, others = np.random.default_rng(0), np.setdiff1d(np.arange(n_units), planted)
@@ -246,7 +244,7 @@ class Sample:
         arrays = {name: gather_records(array, records, 2) for name, array in signals.arrays.items()}
         labels, units = signals.labels[..., records], units_among(design.units, records)
         sampled = Design(gather_records(design.in_mask, records, 1), None, design.models, units)
-        return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn, n_units)
+        return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn)
 
     def replicates(self, attack: Attack) -> Replicates:
         """The scores of an attack."""

@@ -13,7 +13,7 @@ from leakscope.evaluate.rating_results import Level
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import summary
 from leakscope.report.notebook import summary_and_table
-from leakscope.stats.estimate import Estimate
+from leakscope.report.phrases import with_interval
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,9 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         rows = [
-            [label, _with_interval(figures.auc), _with_interval(figures.advantage)]
+            [label, *(with_interval(f.value, f.low, f.high) for f in (figures.auc, figures.advantage))]
             for label, figures in self.results.attacks.items()
         ]
         whose = "over records" if self.results.is_of_one_model else "for records like these"
         head = ("attack", *(f"{name} (95% interval {whose})" for name in ("AUC", "advantage")))
         return summary_and_table(self.summary(), head, rows)
-
-
-def _with_interval(figure: Estimate) -> str:
-    if figure.value is None:
-        return "undefined"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.3f}"
-    return f"{figure.value:.3f} ({figure.low:.3f} to {figure.high:.3f})"

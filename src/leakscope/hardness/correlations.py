@@ -92,9 +92,9 @@ def correlate(
     return {name: _figures(values, vulnerability, is_vulnerable, loss) for name, values in measures.items()}
 
 
-def binned_pearson(x: FloatArray, y: FloatArray, n_bins: int = BINS) -> Correlation:
+def binned_pearson(x: FloatArray, y: FloatArray) -> Correlation:
     """Pearson of the bins' means, where bins hold equally many points of ascending x."""
-    bins = np.array_split(np.argsort(x, kind="stable"), n_bins) if len(x) >= n_bins else []
+    bins = np.array_split(np.argsort(x, kind="stable"), BINS) if len(x) >= BINS else []
     return pearson([x[b].mean() for b in bins], [y[b].mean() for b in bins])
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
+from leakscope.disk.scratch import blocks
 from leakscope.hardness.in_out_mean import side_mean
 
 _NUMBERS_AT_ONCE = 8_000_000  # probabilities held in float64 together
@@ -83,10 +84,7 @@ def _by_part(
     n_passes, n_records, n_classes = shape
     mask = np.ones((n_passes, n_records), dtype=np.bool_) if counted is None else counted
     step = max(1, _NUMBERS_AT_ONCE // max(1, n_passes * n_classes))
-    parts = [
-        _split(probabilities(part), mask[:, part])
-        for part in (slice(start, start + step) for start in range(0, n_records, step))
-    ]
+    parts = [_split(probabilities(part), mask[:, part]) for part in blocks(n_records, step)]
     return Uncertainty(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 

@@ -24,6 +24,7 @@ from torch.nn import functional
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.audits.run import audit as run_audit
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.verdict import Verdict
 from leakscope.integrations.dataset_records import Layout, fixed_draws, part_of, records_of, seed_everything
@@ -198,7 +199,7 @@ def _popped_labels(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
 def _outputs(model: Any, layout: Layout, features: AnyArray) -> AnyArray:
     """Logits of a trained model; (records, classes)."""
     model.eval()
-    parts = [features[at : at + _RECORDS_AT_ONCE] for at in range(0, len(features), _RECORDS_AT_ONCE)]
+    parts = [features[some] for some in blocks(len(features), _RECORDS_AT_ONCE)]
     with torch.no_grad():
         logits = [model(**_moved(layout.tensors(part), model)).logits.float().cpu() for part in parts]
     return torch.cat(logits).numpy()

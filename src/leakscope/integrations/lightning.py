@@ -27,6 +27,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.audits.run import audit as run_audit
 from leakscope.code_identity.description import name_of
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.evaluate.verdict import Verdict
 from leakscope.integrations.dataset_records import (
@@ -162,9 +163,8 @@ def _pairs(records: Records, indices: IntArray) -> TensorDataset:
 def _outputs(module: Any, features: AnyArray, dtype: torch.dtype) -> AnyArray:
     """Outputs of a trained module, which takes inputs of this type; (records, outputs)."""
     module.eval()
-    starts = range(0, len(features), _RECORDS_AT_ONCE)
+    parts = [torch.from_numpy(features[some]) for some in blocks(len(features), _RECORDS_AT_ONCE)]
     with torch.no_grad():
-        parts = [torch.from_numpy(features[at : at + _RECORDS_AT_ONCE]) for at in starts]
         outputs = [module(part.to(module.device, dtype)).float().cpu() for part in parts]
     return torch.cat(outputs).numpy()
 

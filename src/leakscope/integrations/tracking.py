@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from leakscope.errors import InputError, LeakscopeError, did_you_mean, first_line
+from leakscope.errors import InputError, LeakscopeError, choose_from, first_line
 from leakscope.evaluate.verdict import Verdict
 from leakscope.integrations.tracked_run import tracked_run
 from leakscope.runs.run import Run, open_run
@@ -63,8 +63,7 @@ def log_run(run: Run | Verdict | Path | str, to: str, into: str | None = None) -
 def check_tracker(to: str) -> None:
     """Raises InputError where a tracker is unknown or not installed."""
     if to not in TRACKERS:
-        hint = did_you_mean(to, TRACKERS, after=" ")
-        raise InputError(f"to={to!r} is not a tracker; {hint}choose from {', '.join(TRACKERS)}")
+        raise InputError(f"to={to!r} is not a tracker; {choose_from(to, TRACKERS)}")
     require(to, to)
 
 

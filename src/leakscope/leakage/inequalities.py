@@ -31,6 +31,7 @@ import numpy as np
 import scipy
 
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.leakage.gaussian import Axes, Gaussian, common_axes, kl_of_axes, swapped
 
@@ -145,8 +146,7 @@ def information_on_one_axis(
     narrow, wide = np.minimum(first, second), np.maximum(first, second)
     means = np.empty((len(difference), 2))
     at_once = max(_VALUES_AT_ONCE // n_nodes, 1)
-    for start in range(0, len(means), at_once):
-        rows = slice(start, start + at_once)
+    for rows in blocks(len(means), at_once):
         d, v1, v0 = (v[rows, None] for v in (difference, narrow, wide))
         means[rows] = _entropy_left(_log_ratio(d + np.sqrt(v1) * nodes, d, v1, v0)) @ weights
     fine, rough = np.clip(_ONE_BIT - means / 2, 0.0, _ONE_BIT).T

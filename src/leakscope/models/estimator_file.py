@@ -31,7 +31,7 @@ IN_PYTHON = "trust=True"
 """How a caller in Python says that it trusts a file."""
 
 
-def load_estimator(path: Path, trust: bool | tuple[str, ...] = False, to_trust: str = IN_PYTHON) -> Any:
+def load_estimator(path: Path, trust: bool | tuple[str, ...], to_trust: str) -> Any:
     """The estimator in a .skops, .joblib, .pkl or .pickle file; arguments as in `FittedEstimator`.
 
     Raises:

@@ -23,6 +23,7 @@ import numpy as np
 
 from leakscope.disclosure import Disclosure
 from leakscope.disk.parquet import read_stored_block, stored_columns, stored_height
+from leakscope.disk.scratch import blocks
 from leakscope.evaluate.judge import RECORDS, ROWS
 from leakscope.report.page import MARKDOWN, PAGE, REDACTED_PAGE, pages_to_write
 
@@ -114,11 +115,10 @@ def _table_problems(folder: Path, fresh: Path, name: str) -> list[str]:
     if height != wanted:
         return [f"{path}: has {height:,} rows, but {wanted:,} from the signals"]
     found: dict[str, str] = {}
-    for start in range(0, height, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for rows in blocks(height, _ROWS_AT_ONCE):
         of_run, of_signals = read_stored_block(path, rows), read_stored_block(fresh / name, rows)
         for column in (column for column in columns if column not in found):
-            problem = _column_problem(of_run[column], of_signals[column], start)
+            problem = _column_problem(of_run[column], of_signals[column], rows.start)
             if problem is not None:
                 found[column] = f"{path}: {problem}"
     return list(found.values())[:_MOST_PROBLEMS]

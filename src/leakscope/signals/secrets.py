@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from leakscope.disk.scratch import blocks
 from leakscope.frames.text import Secrets
 from leakscope.signals.tokens import TokenStats
 
@@ -35,8 +36,10 @@ def secret_ranks(
         others = torch.from_numpy(secrets.alternatives[number, :, :end].astype("int64")).to(documents.device)
         candidates = torch.cat([documents[int(record)][None, :end].long(), others])
         predicted = slice(max(start - 1, 0), end - 1)
-        parts = [candidates[at : at + at_once] for at in range(0, len(candidates), at_once)]
-        sums = [stats_of(some).log_prob[..., predicted].sum(-1) for some in parts]
+        sums = [
+            stats_of(candidates[some]).log_prob[..., predicted].sum(-1)
+            for some in blocks(len(candidates), at_once)
+        ]
         likely = torch.cat(sums, dim=1)
         ranks.append((likely[:, 1:] >= likely[:, :1]).sum(1))
     all_ranks = torch.full((len(ranks[0]), len(documents)), NO_SECRET, device=documents.device)

@@ -33,6 +33,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.signals.registry import LANGUAGE, find_signal, of_outputs
 
@@ -112,7 +113,7 @@ def _stats_of_rows(logits: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tens
     log_prob, mean, variance = (logits.new_empty(n_rows, dtype=torch.float32) for _ in range(3))
     best = torch.empty(n_rows, dtype=torch.bool, device=logits.device)
     step = max(1, _AT_ONCE // vocabulary)
-    for rows in (slice(start, start + step) for start in range(0, n_rows, step)):
+    for rows in blocks(n_rows, step):
         all_log_probs = logits[rows].float().log_softmax(-1)
         probs = all_log_probs.exp()
         log_prob[rows] = all_log_probs.gather(-1, wanted[rows, None])[:, 0]

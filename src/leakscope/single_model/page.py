@@ -171,7 +171,7 @@ def scored(attackers: Sequence[str], folder: Path, truth_known: bool) -> Iterato
                 yield Scored(name, part, scores, stored_array(truth))
 
 
-def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool, redacted: bool = False) -> Body:
+def roc_body(attackers: Sequence[str], folder: Path, truth_known: bool, redacted: bool) -> Body:
     """Every attacker's curve, with the TPR at four FPRs as a table behind it; redacted, the table alone."""
     curves = [(one, roc(one.scores, one.is_member)) for one in scored(attackers, folder, truth_known)]
     if not curves:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from leakscope.report.blocks import Table
 from leakscope.report.page import Section
+from leakscope.report.phrases import enumeration
 from leakscope.report.study_page import Command, options
 from leakscope.single_model.attack import submission_file
 from leakscope.single_model.results import (
@@ -73,7 +74,7 @@ class ReportContext:
     sections: Sequence[Section] = ()
 
 
-def attack_context(results: AttackResults, redacted: bool = False) -> ReportContext:
+def attack_context(results: AttackResults, redacted: bool) -> ReportContext:
     """The context of `leakscope attack`, which knows no truth.
 
     The hash of the public records covers who is a member, so a redacted report has none: it would confirm a
@@ -117,7 +118,7 @@ def summary(findings: AttackFindings) -> list[str]:
 def fitted_sentence(findings: AttackFindings) -> str:
     """Which attackers were fitted on what."""
     names, split = list(findings.attackers), findings.split
-    subject = f"attackers {listed(names)} were" if len(names) > 1 else f"attacker {names[0]} was"
+    subject = f"attackers {enumeration(names)} were" if len(names) > 1 else f"attacker {names[0]} was"
     return (
         f"The {subject} fitted on {split.training:,} public records and evaluated on "
         f"{split.validation:,} others."
@@ -144,11 +145,6 @@ def ranking(attacker: str, auc: AucFigure) -> str:
         f"{attacker} ranks a member above a non-member {100 * auc.value:.1f}% of the time "
         f"(95% interval {100 * auc.low:.1f}% to {100 * auc.high:.1f}%; guessing gives 50%)."
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: a, b and c."""
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
 def validation_rows(findings: AttackFindings) -> list[list[str]]:

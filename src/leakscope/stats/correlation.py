@@ -32,7 +32,7 @@ class Correlation(NamedTuple):
     Attributes:
         r: in [-1, 1]; NaN when undefined.
         p: two-sided p-value of "no correlation" (Student's t); NaN when undefined.
-        interval: by Fisher's z.
+        interval: 95%, by Fisher's z.
         n: number of points.
         reason: why `r` is NaN; empty otherwise.
     """
@@ -44,20 +44,20 @@ class Correlation(NamedTuple):
     reason: str = ""
 
 
-def pearson(x: npt.ArrayLike, y: npt.ArrayLike, level: float = 0.95) -> Correlation:
+def pearson(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     """Linear correlation of two float (points,) vectors."""
     a, b = _checked_pair(x, y)
-    return _correlate(_centred(a), _centred(b), level)
+    return _correlate(_centred(a), _centred(b))
 
 
-def spearman(x: npt.ArrayLike, y: npt.ArrayLike, level: float = 0.95) -> Correlation:
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> Correlation:
     """Rank correlation of two float (points,) vectors; ties get their mean rank."""
     a, b = _checked_pair(x, y)
-    return _correlate(_centred(midranks(a)), _centred(midranks(b)), level, rank=True)
+    return _correlate(_centred(midranks(a)), _centred(midranks(b)), rank=True)
 
 
 def partial_correlation(
-    x: npt.ArrayLike, y: npt.ArrayLike, given: npt.ArrayLike, level: float = 0.95, *, rank: bool = False
+    x: npt.ArrayLike, y: npt.ArrayLike, given: npt.ArrayLike, *, rank: bool = False
 ) -> Correlation:
     """Correlation of the least-squares residuals of `x` and `y` given other variables.
 
@@ -65,7 +65,6 @@ def partial_correlation(
         x: float (points,).
         y: float (points,).
         given: float (points,) or (points, variables), held fixed.
-        level: two-sided confidence.
         rank: use ranks of all variables (partial Spearman).
     """
     a, b = _checked_pair(x, y)
@@ -74,7 +73,7 @@ def partial_correlation(
     if rank:
         a, b, columns = midranks(a), midranks(b), [midranks(column) for column in columns]
     basis = _orthonormal(columns, len(a))
-    return _correlate(_residual(a, basis), _residual(b, basis), level, rank=rank, n_given=basis.shape[1])
+    return _correlate(_residual(a, basis), _residual(b, basis), rank=rank, n_given=basis.shape[1])
 
 
 def compare_predictors(
@@ -84,7 +83,6 @@ def compare_predictors(
     *,
     seed: int,
     n_draws: int = 2000,
-    level: float = 0.95,
     by: Coefficient = "pearson",
 ) -> Bootstrap:
     """Which of two quantities correlates more with the outcome? Paired over repetitions.
@@ -97,7 +95,6 @@ def compare_predictors(
         second: float (repeats, settings) or (settings,), such as log parameters.
         seed: seed of the resamples.
         n_draws: number of resamples of repeats.
-        level: two-sided confidence.
         by: the coefficient.
 
     Returns:
@@ -111,7 +108,7 @@ def compare_predictors(
         r_first, r_second = (coefficient(means[0], mean, by) for mean in means[1:])
         return np.array([r_first, r_second, abs(r_first) - abs(r_second)])
 
-    return cluster_bootstrap(correlations, len(target), n_draws, seed=seed, level=level)
+    return cluster_bootstrap(correlations, len(target), n_draws, seed=seed)
 
 
 def mean_over(repeats: FloatArray, ranked: bool) -> FloatArray:
@@ -189,9 +186,7 @@ def _residual(values: FloatArray, basis: FloatArray) -> FloatArray:
     return residual / length if length > _RELATIVE_RESIDUAL else np.zeros(len(values))
 
 
-def _correlate(
-    a: FloatArray, b: FloatArray, level: float, *, rank: bool = False, n_given: int = 0
-) -> Correlation:
+def _correlate(a: FloatArray, b: FloatArray, *, rank: bool = False, n_given: int = 0) -> Correlation:
     """Correlation of unit-length deviations; all zeros mean "constant"."""
     n = len(a)
     degrees = n - 2 - n_given
@@ -204,4 +199,4 @@ def _correlate(
         reason += " once the others are held fixed" if n_given else ""
     r = float("nan") if reason else float(np.clip(a @ b, -1, 1))
     p = float("nan") if reason else float(scipy.special.betainc(degrees / 2, 0.5, (1 - r) * (1 + r)))
-    return Correlation(r, p, fisher_interval(r, n, level, rank=rank, n_given=n_given), n, reason)
+    return Correlation(r, p, fisher_interval(r, n, rank=rank, n_given=n_given), n, reason)

@@ -24,7 +24,7 @@ _N_THRESHOLDS = 12
 # With fewer scores of a side beyond a threshold, the probit of its rate is too skewed for a chi-square test.
 _LEAST_IN_TAIL = 20
 _LEAST_RECORDS = 500
-_LEAST_POWER = 0.9
+_REJECT_BELOW, _LEAST_POWER = 0.05, 0.9  # p-value of the shape; power against another
 
 
 class GaussianFit(NamedTuple):
@@ -108,7 +108,7 @@ def gdp_epsilon_of_split(
 
 
 def gaussian_tradeoff_of_split(
-    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95, reject_below: float = 0.05
+    sides: SplitScores, *, delta: float = 1e-5, confidence: float = 0.95
 ) -> EpsilonBound:
     """Lower bound on epsilon where the trade-off between members and non-members is Gaussian.
 
@@ -123,7 +123,6 @@ def gaussian_tradeoff_of_split(
         sides: sorted scores, higher means member.
         delta: in [0, 1).
         confidence: confidence of the bound.
-        reject_below: the shape is rejected if the p-value of `gaussian_fit` is below this.
     """
     check_delta(delta)
     check_level(confidence)
@@ -133,7 +132,7 @@ def gaussian_tradeoff_of_split(
     if auc_low <= 0.5:
         return EpsilonBound(0.0, delta, confidence, f"{_METHOD}; the AUC is not above 1/2")
     fit = gaussian_fit(sides)
-    reason = _why_not_gaussian(fit, reject_below)
+    reason = _why_not_gaussian(fit)
     if reason:
         return _undefined_bound(reason, delta, confidence)
     epsilon = gdp_epsilon(float(np.sqrt(2) * scipy.special.ndtri(auc_low)), delta)
@@ -167,10 +166,10 @@ def gaussian_fit(sides: SplitScores) -> GaussianFit:
     return GaussianFit(float(scipy.special.chdtrc(2, wald)), float(power))
 
 
-def _why_not_gaussian(fit: GaussianFit, reject_below: float) -> str:
+def _why_not_gaussian(fit: GaussianFit) -> str:
     if fit.reason:
         return fit.reason
-    if fit.p_value < reject_below:
+    if fit.p_value < _REJECT_BELOW:
         return f"the trade-off is not Gaussian (p = {fit.p_value:.2g})"
     if fit.power < _LEAST_POWER:
         return f"the leak is too weak, or the scores are too few, to test the shape (power {fit.power:.2f})"

@@ -4,7 +4,7 @@ Which interval means what:
 
 - `clopper_pearson`: a rate at a predefined threshold; covers at least as often as stated.
 - `delong`: an AUC on one target, records drawn independently; asymptotic.
-- `spread_over_targets`: a mean over targets; how much the figure varies between trained models.
+- `mean_over_targets`: how much a figure varies between trained models.
 - `advantage_interval`: the largest TPR - FPR, although its threshold was chosen on the same scores.
 - `highest_advantage`: an upper end for the same, much closer to it.
 - `fisher_interval`: a Pearson or Spearman correlation; asymptotic.
@@ -61,17 +61,11 @@ class AucEstimate(NamedTuple):
     interval: Interval
 
 
-class Spread(NamedTuple):
-    """A quantity over targets: mean, standard deviation (n - 1), and the t interval of the mean.
-
-    `n_undefined` targets had NaN and are left out of the other figures.
-    """
+class MeanOverTargets(NamedTuple):
+    """The mean of a quantity over targets, and its t interval."""
 
     mean: float
-    sd: float
     interval: Interval
-    n: int
-    n_undefined: int
 
 
 def check_level(level: float) -> None:
@@ -100,7 +94,7 @@ def clopper_pearson_bounds(successes: npt.ArrayLike, trials: npt.ArrayLike, leve
     return Bounds(clopper_pearson_lows(k, n, level), np.where(k < n, high, 1.0))
 
 
-def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float = 0.95) -> FloatArray:
+def clopper_pearson_lows(successes: npt.ArrayLike, trials: npt.ArrayLike, level: float) -> FloatArray:
     """The lower ends alone; arguments as in `clopper_pearson_bounds`."""
     check_level(level)
     k, n = _counts(successes, trials)
@@ -250,33 +244,29 @@ def highest_advantage(sides: SplitScores, level: float = 0.95) -> float:
     return float(min(tpr - fpr + np.hypot(most.high - tpr, fpr - least.low), 1.0))
 
 
-def spread_over_targets(values: npt.ArrayLike, level: float = 0.95) -> Spread:
-    """Mean over targets with its t interval; NaN entries are left out and counted.
+def mean_over_targets(values: npt.ArrayLike) -> MeanOverTargets:
+    """Mean over targets with its 95% t interval; NaN entries are left out.
 
     Targets of one population share records and references, so the interval describes the models of this
     population; it does not account for another sample of records.
 
     Args:
         values: float (targets,), one figure per target.
-        level: two-sided confidence.
     """
-    check_level(level)
     given = np.asarray(values, dtype=np.float64).reshape(-1)
     defined = given[~np.isnan(given)]
     if np.isinf(defined).any():
         raise InputError(
             f"{int(np.isinf(defined).sum())} of {len(given)} values are infinite; report their median"
         )
-    n, n_undefined = len(defined), len(given) - len(defined)
+    level, n = 0.95, len(defined)
     mean = float(defined.mean()) if n else float("nan")
     if n < 2:
         undefined = Interval(float("nan"), float("nan"), level, f"undefined: {n} of {len(given)} targets")
-        return Spread(mean, float("nan"), undefined, n, n_undefined)
+        return MeanOverTargets(mean, undefined)
     sd = float(defined.std(ddof=1))
     half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * sd / np.sqrt(n)
-    return Spread(
-        mean, sd, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"), n, n_undefined
-    )
+    return MeanOverTargets(mean, Interval(mean - half_width, mean + half_width, level, f"t over {n} targets"))
 
 
 def fisher_interval(

@@ -131,17 +131,6 @@ def refutes_tradeoff(guesses: Guesses, tradeoff: TradeOff, confidence: float = 0
     return bool(_refuted(guesses, tradeoff, 1, confidence)[0])
 
 
-def pure_tradeoff(epsilon: float, delta: float) -> TradeOff:
-    """The trade-off curve of an (epsilon, delta) claim: all that is known about such a training."""
-
-    def tradeoff(rate: FloatArray) -> FloatArray:
-        ends = 1 - delta - np.exp(epsilon) * rate, np.exp(-epsilon) * (1 - delta - rate)
-        lowest: FloatArray = np.maximum(np.maximum(*ends), 0.0)
-        return lowest
-
-    return tradeoff
-
-
 def strongest_bound(
     scores: FloatArray,
     is_in: BoolArray,

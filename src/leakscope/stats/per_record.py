@@ -18,9 +18,10 @@ import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.errors import InputError
-from leakscope.stats.intervals import check_level, clopper_pearson_bounds
+from leakscope.stats.intervals import clopper_pearson_bounds
 
 _ALL = slice(None)
+_LEVEL = 0.95
 
 
 class RiskTable(NamedTuple):
@@ -60,13 +61,11 @@ class RecordRisk:
 
     Attributes:
         kind: int32 (records,), each record's row of the table.
-        table: figures of the distinct counts.
-        level: two-sided confidence of each interval, one record at a time.
+        table: figures of the distinct counts; intervals of 95%, one record at a time.
     """
 
     kind: npt.NDArray[np.int32]
     table: RiskTable
-    level: float
 
     def column(self, name: str, records: slice | IntArray = _ALL) -> AnyArray:
         """One column of the table, per record; (records,)."""
@@ -79,27 +78,25 @@ class RecordRisk:
         return false_discovery(self.table.p_value, q, n_records)[self.kind]
 
 
-def record_risk(says_member: BoolArray, in_mask: BoolArray, level: float = 0.95) -> RecordRisk:
+def record_risk(says_member: BoolArray, in_mask: BoolArray) -> RecordRisk:
     """TPR, FPR and advantage of each record over targets, with intervals and p-values.
 
     Args:
         says_member: bool (targets, records), the attack's decisions.
         in_mask: bool (targets, records).
-        level: two-sided confidence.
     """
-    return risk_of_counts(decision_counts(says_member, in_mask), level)
+    return risk_of_counts(decision_counts(says_member, in_mask))
 
 
-def risk_of_counts(counts: IntArray | npt.NDArray[np.int32], level: float = 0.95) -> RecordRisk:
+def risk_of_counts(counts: IntArray | npt.NDArray[np.int32]) -> RecordRisk:
     """`record_risk` from `decision_counts`, which can be computed block by block."""
-    check_level(level)
     base = int(counts.max(initial=0)) + 1
     if base**4 > np.iinfo(np.int64).max:
         raise InputError(f"at most 55,000 targets can be counted, got {base - 1}")
     codes = np.array([base**3, base**2, base, 1]) @ counts
     _, first, kind = np.unique(codes, return_index=True, return_inverse=True)
     of_kind = counts[:, first].astype(np.int64)  # (4, kinds)
-    return RecordRisk(kind.reshape(-1).astype(np.int32), _table(of_kind, level), level)
+    return RecordRisk(kind.reshape(-1).astype(np.int32), _table(of_kind))
 
 
 def false_discovery(p_values: FloatArray, q: float = 0.05, n_tests: IntArray | None = None) -> BoolArray:
@@ -137,12 +134,12 @@ def decision_counts(says_member: BoolArray, in_mask: BoolArray) -> IntArray:
     return np.stack([part.sum(axis=0, dtype=np.int64) for part in parts])
 
 
-def _table(counts: IntArray, level: float) -> RiskTable:
+def _table(counts: IntArray) -> RiskTable:
     """The figures of distinct counts, int64 (4, kinds)."""
     n_true, n_in, n_false, n_out = counts
     tpr, fpr = _rate(n_true, n_in), _rate(n_false, n_out)
-    tpr_low, tpr_high = np.where(np.isnan(tpr), np.nan, clopper_pearson_bounds(n_true, n_in, level))
-    fpr_low, fpr_high = np.where(np.isnan(fpr), np.nan, clopper_pearson_bounds(n_false, n_out, level))
+    tpr_low, tpr_high = np.where(np.isnan(tpr), np.nan, clopper_pearson_bounds(n_true, n_in, _LEVEL))
+    fpr_low, fpr_high = np.where(np.isnan(fpr), np.nan, clopper_pearson_bounds(n_false, n_out, _LEVEL))
     advantage = tpr - fpr
     fisher = _fisher(n_true, n_in, n_false, n_out)
     return RiskTable(

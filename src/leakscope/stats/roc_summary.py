@@ -1,4 +1,4 @@
-"""AUC, advantage and TPR at a few FPRs from two sorts, without a curve; for one target or many.
+"""AUC, advantage and TPR at a few FPRs from two sorts, without a curve.
 
 The contract and the values are those of `leakscope.stats.roc`, in less than half the time and memory.
 """
@@ -11,8 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakscope.array_types import BoolArray, FloatArray
-from leakscope.errors import InputError
 from leakscope.stats.roc import (
     OperatingPoint,
     SplitScores,
@@ -54,18 +52,6 @@ def roc_summary_of_split(sides: SplitScores, fpr_budgets: Sequence[float]) -> Ro
         n_members=len(sides.members),
         n_nonmembers=len(sides.nonmembers),
     )
-
-
-def roc_summaries(
-    scores: FloatArray, in_mask: BoolArray, fpr_budgets: Sequence[float] = (0.001, 0.01)
-) -> tuple[RocSummary, ...]:
-    """One `RocSummary` per target; scores are float and `in_mask` bool, both (targets, records)."""
-    if np.shape(scores) != np.shape(in_mask) or np.ndim(scores) != 2:
-        raise InputError(
-            "scores and in_mask must share one (targets, records) shape, got "
-            f"{np.shape(scores)} and {np.shape(in_mask)}"
-        )
-    return tuple(roc_summary(*row, fpr_budgets) for row in zip(scores, in_mask, strict=True))
 
 
 def best_rates(sides: SplitScores) -> tuple[float, float]:

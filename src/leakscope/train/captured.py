@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakscope.array_types import AnyArray, IntArray
+from leakscope.array_types import IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
 from leakscope.train.dense import DenseStack
@@ -24,7 +24,7 @@ from leakscope.train.orders import Ranking, can_rank
 from leakscope.train.plan import BatchPlan
 from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
 from leakscope.train.side_by_side import new_stream
-from leakscope.train.steps import AfterStep, Stack, Steps, labels_at
+from leakscope.train.steps import AfterStep, Epoch, Stack, Steps, labels_at
 
 _WARM_UP_STEPS = 3
 _MOST_STEPS = 32  # in one graph; more gain nothing
@@ -70,16 +70,9 @@ class CapturedSteps(Steps):
         self._clip_part = torch.ones(shape, device=device) if is_clipped_more else None
         self._graphs = self._captured()
 
-    def run_epoch(
-        self,
-        order: AnyArray,
-        views: Views | None,
-        mixes: Mixes | None,
-        lr: list[float],
-        first: int,
-        after_step: AfterStep,
-    ) -> None:
-        """One epoch from step `first` on; returns before the device is done."""
+    def run_epoch(self, epoch: Epoch, after_step: AfterStep = lambda _: None) -> None:
+        """One epoch, from its first step on; returns before the device is done."""
+        order, lr, first, views, mixes = epoch
         if self._ranking is not None:
             _put(self._ranking.drawn, torch.from_numpy(order))
             self._index.copy_(self._ranking.order())

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from leakscope.disk.scratch import blocks
 from leakscope.train.dropout import PASS_KEY_STRIDE, ROW_KEY_STRIDE, SeededDropout
 from leakscope.train.ghost import Passed, repeated, squares_and_sum, supports, trained_names
 from leakscope.train.losses import Objective
@@ -117,9 +118,8 @@ class ClippedSum:
         totals = [torch.zeros_like(t) for t in weights.trained]
         keys = _dropout_keys(net)
         at_once = max(1, _NUMBERS_AT_ONCE // max(1, sum(t.numel() for t in totals)))
-        for start in range(0, len(x), at_once):
-            some = slice(start, start + at_once)
-            rows = torch.arange(start, min(start + at_once, len(x)), device=x.device)
+        for some in blocks(len(x), at_once):
+            rows = torch.arange(some.start, some.stop, device=x.device)
             buffers = {
                 name: b + rows * ROW_KEY_STRIDE if name in keys else b for name, b in weights.buffers.items()
             }

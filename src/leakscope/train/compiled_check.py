@@ -16,7 +16,7 @@ from leakscope.train.dense import DenseStack
 from leakscope.train.losses import Objective
 from leakscope.train.noise import compiled_numbers
 from leakscope.train.poisson import plan_of
-from leakscope.train.steps import HostSteps
+from leakscope.train.steps import Epoch, HostSteps
 from leakscope.types import Design
 
 _TOLERANCE = 1e-5  # parameters are about 0.3
@@ -62,7 +62,7 @@ def _agrees(loaded: ctypes.CDLL, recipe: Recipe, activation: type[nn.Module], is
     by_torch = HostSteps(stacks[0], x, y, plan, recipe)
     compiled = CompiledSteps(loaded, stacks[1], x, y, plan, recipe)
     for steps in (by_torch, compiled):
-        steps.run_epoch(order, None, None, [recipe.lr] * plan.steps, 0, lambda _: None)
+        steps.run_epoch(Epoch(order, [recipe.lr] * plan.steps))
         steps.finish()
     pairs = zip(*(stack.parameters for stack in stacks), strict=True)
     return all(bool(((a - b).abs() < _TOLERANCE).all()) for a, b in pairs)

@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from leakscope.array_types import AnyArray
 from leakscope.recipe import Recipe
 from leakscope.train import compiled
-from leakscope.train.augment import Views
 from leakscope.train.compiled import Batches, CompiledTraining, Layers, knows_settings, perceptron_library
 from leakscope.train.dense import DenseStack
-from leakscope.train.mixup import Mixes
 from leakscope.train.noise import compiled_numbers
 from leakscope.train.poisson import NOBODY, Plan, PoissonPlan
-from leakscope.train.steps import GATHERED_AT_ONCE, AfterStep, Stack, Steps
+from leakscope.train.steps import GATHERED_AT_ONCE, AfterStep, Epoch, Stack, Steps
 
 _ACTIVATIONS: dict[type[nn.Module] | None, int] = {None: 0, nn.ReLU: 1, nn.Tanh: 2}
 
@@ -97,19 +95,12 @@ class CompiledSteps(Steps):
         idle = np.tile(self._plan.idle, (len(waiting), 1))
         self._take(Batches(order, weight, np.zeros(len(order)), idle, lr))
 
-    def run_epoch(
-        self,
-        order: AnyArray,
-        views: Views | None,
-        mixes: Mixes | None,
-        lr: list[float],
-        first: int,
-        after_step: AfterStep,
-    ) -> None:
-        """One epoch from step `first` on; nothing is said between steps that are taken together.
+    def run_epoch(self, epoch: Epoch, after_step: AfterStep = lambda _: None) -> None:
+        """One epoch, from its first step on; nothing is said between steps that are taken together.
 
         A short epoch waits for others, until there is enough to do or `finish` is called.
         """
+        order, lr, first, views, mixes = epoch
         assert views is None and mixes is None, "other recipes are launched by the host"
         worth_a_call = min(compiled.PRODUCTS_WORTH_A_CALL, compiled.PRODUCTS_AT_ONCE)
         n_worth_a_call = worth_a_call / self._training.products_per_step

@@ -12,16 +12,13 @@ model index), so training it again, alone, gives the network at any checkpoint, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from leakscope.array_types import FloatArray, IntArray
 from leakscope.recipe import Recipe
 from leakscope.train.loop import Inputs, train_stages
 from leakscope.train.losses import PLAIN
@@ -33,33 +30,6 @@ Measure = TypeVar("Measure")
 
 _NUMBERS_AT_ONCE = 20_000_000  # entries of single records' gradients held together
 _ROWS_AT_ONCE = 4096
-
-
-class GradientNorms(NamedTuple):
-    """Gradient norms of some models of a bank.
-
-    Attributes:
-        norms: float32 (models, checkpoints, records).
-        learning_rates: float64 (checkpoints,), in force at the start of each checkpoint's epoch.
-        epochs: the checkpoints' epochs.
-    """
-
-    norms: npt.NDArray[np.float32]
-    learning_rates: FloatArray
-    epochs: tuple[int, ...]
-
-
-def gradient_norms(
-    inputs: Inputs, design: Design, recipe: Recipe, models: IntArray, seed: int
-) -> GradientNorms:
-    """Norms at the recipe's checkpoints, of models trained again."""
-    measure = partial(record_gradient_norms, x=inputs.x, y=inputs.y)
-    norms = [
-        torch.stack(at_checkpoints(measure, inputs, design, recipe, model, seed)) for model in models.tolist()
-    ]
-    epochs = recipe.evaluated_epochs
-    rates = np.array([recipe.lr * recipe.lr_factor(epoch - 1) for epoch in epochs])
-    return GradientNorms(torch.stack(norms).cpu().numpy(), rates, epochs)
 
 
 def at_checkpoints(

@@ -43,7 +43,7 @@ from leakscope.train.side_by_side import SerialModel, SideBySide, compiled_loss
 from leakscope.train.stacked import VmapStack, why_not_stackable
 from leakscope.train.stages import Stages, stages_of
 from leakscope.train.state import TrainingState, unsaved
-from leakscope.train.steps import Stack
+from leakscope.train.steps import Epoch, Stack
 from leakscope.types import Design, Records
 
 _STACKED_PARAMETERS = 1_000_000  # above this a model fills the device by itself
@@ -317,7 +317,7 @@ def train(
         begin = first_step if epoch == first else 0
         steps.start(epoch * plan.steps + begin)
         mixed = None if mixes is None else next(mixes)
-        steps.run_epoch(order, views, mixed, lr, begin, partial(_after_step, state, epoch))
+        steps.run_epoch(Epoch(order, lr, begin, views, mixed), partial(_after_step, state, epoch))
         if epoch + 1 == last or is_looked_at(epoch + 1):
             steps.finish()
         if steps.is_done:

@@ -88,8 +88,6 @@ def sharpness_aware(
     are as before, and buffers (batch-norm statistics and the like) as after one ordinary pass.
     """
     here = gradients()
-    if rho == 0:
-        return here
     squares = torch.stack([g.flatten(1).square().sum(1) for g in here])  # (tensors, models)
     scale = rho / squares.sum(0).sqrt().clamp(min=_SMALLEST_NORM)
     before, statistics = [p.clone() for p in parameters], [(b, b.clone()) for b in buffers]

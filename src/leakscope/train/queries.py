@@ -19,7 +19,7 @@ from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.disk.mmap_rows import row_blocks
-from leakscope.disk.scratch import evict_pages
+from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.randomness import Purpose, generator
 from leakscope.signals.filtered import filtered
 from leakscope.signals.functions import classification_signals, regression_signals
@@ -131,12 +131,12 @@ def _evaluate(
     rows = max(1, at_once // (n_models * max(1, inputs.x[0].numel())))
     names, parts = of_outputs(signal_names), list[dict[str, Tensor]]()
     answers = None if at_random is None else at_random.asked(stack.outputs)
-    for start in range(0, n_columns, rows):
+    for some in blocks(n_columns, rows):
         if columns is None:
-            x, y = inputs.x[start : start + rows], inputs.y[start : start + rows]
+            x, y = inputs.x[some], inputs.y[some]
             x, y = x.expand(n_models, *x.shape), y.expand(n_models, *y.shape)
         else:
-            x, y = inputs.x[columns[:, start : start + rows]], inputs.y[columns[:, start : start + rows]]
+            x, y = inputs.x[columns[:, some]], inputs.y[columns[:, some]]
         z = stack.outputs(x).float().contiguous()  # reductions over a strided axis take ten times as long
         if inputs.on_disk is not None:
             evict_pages(inputs.on_disk)
@@ -144,7 +144,7 @@ def _evaluate(
             outputs, labels = (inputs.y_centre + inputs.y_unit * values for values in (z[..., 0], y))
             parts.append(regression_signals(outputs, labels, inputs.label_spread, names))
         else:
-            instead = None if answers is None else answers(slice(start, start + rows), 0)
+            instead = None if answers is None else answers(some, 0)
             parts.append(classification_signals(filtered(z, inputs.outputs, instead), y, names))
     signals = {name: torch.cat([part[name] for part in parts], dim=1).cpu().numpy() for name in names}
     if LABEL_ROBUSTNESS in signal_names:  # labels alone, which no filter changes
@@ -166,9 +166,9 @@ class Drawn(NamedTuple):
 def random_inputs(features: AnyArray, seed: int) -> AnyArray:
     """Inputs of the shape and type of the records."""
     axes = (0, *range(2, features.ndim))
-    blocks = [features[rows] for rows in row_blocks(features)]
-    lowest = np.min([block.min(axis=axes, keepdims=True) for block in blocks], axis=0).astype(np.float64)
-    highest = np.max([block.max(axis=axes, keepdims=True) for block in blocks], axis=0).astype(np.float64)
+    parts = [features[rows] for rows in row_blocks(features)]
+    lowest = np.min([part.min(axis=axes, keepdims=True) for part in parts], axis=0).astype(np.float64)
+    highest = np.max([part.max(axis=axes, keepdims=True) for part in parts], axis=0).astype(np.float64)
     shape = (RANDOM_INPUTS, *features.shape[1:])
     uniform = generator(seed, 0, Purpose.RANDOM_INPUTS).random(shape)
     drawn = lowest + uniform * (highest - lowest)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from leakscope.disk.scratch import evict_pages
+from leakscope.disk.scratch import blocks, evict_pages
 from leakscope.errors import InputError
 from leakscope.signals.asked import Query, label_queries
 from leakscope.signals.filtered import filtered
@@ -48,7 +48,7 @@ def block_query_log_odds(
     inputs: Inputs,
     design: Design,
     rows: int,
-    answers: Callable[[slice, int], Tensor] | None = None,
+    answers: Callable[[slice, int], Tensor] | None,
 ) -> npt.NDArray[np.float32]:
     """Log-odds of the label for each of `inputs.queries`; float32 (models, records, queries).
 
@@ -75,9 +75,8 @@ def _asked(
     if design.columns is not None:
         raise InputError(f"signals={signal!r} needs models that are queried about the same records")
     spread = noise_unit(inputs.x, queries)
-    for start in range(0, len(inputs.x), rows):
-        own = slice(start, start + rows)
-        for number, asked in enumerate(changed(inputs.x[own], spread, queries, start)):
+    for own in blocks(len(inputs.x), rows):
+        for number, asked in enumerate(changed(inputs.x[own], spread, queries, own.start)):
             yield own, number, stack.outputs(asked.expand(design.n_models, *asked.shape)).float()
         if inputs.on_disk is not None:
             evict_pages(inputs.on_disk)

@@ -84,7 +84,7 @@ class VmapStack:
         return self.objective.loss(outputs, y, row_weight)
 
 
-def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor, clipped: bool = False) -> str | None:
+def why_not_stackable(nets: list[nn.Module], x: Tensor, y: Tensor, clipped: bool) -> str | None:
     """None when two such nets train stacked on the two rows of x; else torch's reason."""
     try:
         stack = VmapStack(nets, PLAIN, x.device)

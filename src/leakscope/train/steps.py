@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.disk.scratch import blocks
 from leakscope.privacy.accounting import noise_multiplier
 from leakscope.recipe import Recipe
 from leakscope.train.augment import Views, gathered, is_augmented, padded, views_at
@@ -29,6 +30,24 @@ _WIDTH_UNIT = 4  # rows; batches of DP-SGD have few widths, so that memory is us
 
 AfterStep = Callable[[int], None]
 """Called with the number of steps of the epoch that are done."""
+
+
+class Epoch(NamedTuple):
+    """What was drawn for one epoch of a block.
+
+    Attributes:
+        order: the records, int64 (steps, models, batch), or what `BatchPlan.draws` gives.
+        lr: one learning rate per step.
+        first: the step to begin with; those before it were taken before training was interrupted.
+        views: how records are looked at; None: as they are.
+        mixes: the records to mix them with; None: none.
+    """
+
+    order: AnyArray
+    lr: list[float]
+    first: int = 0
+    views: Views | None = None
+    mixes: Mixes | None = None
 
 
 class Stack(Protocol):
@@ -137,19 +156,9 @@ class HostSteps(Steps):
         self._x, self._y = padded(x, recipe.crop) if is_augmented(recipe) else x, y
         self._idle = [np.flatnonzero(models) for models in plan.idle]
 
-    def run_epoch(
-        self,
-        order: AnyArray,
-        views: Views | None,
-        mixes: Mixes | None,
-        lr: list[float],
-        first: int,
-        after_step: AfterStep,
-    ) -> None:
-        """One epoch from step `first` on.
-
-        `order` has the records, int64 (steps, models, batch), and `lr` one learning rate per step.
-        """
+    def run_epoch(self, epoch: Epoch, after_step: AfterStep = lambda _: None) -> None:
+        """One epoch, from its first step on."""
+        order, lr, first, views, mixes = epoch
         device = self._x.device
         row_weight = torch.from_numpy(self._plan.weights(order)).to(device).unbind()
         clips = self._plan.clips(order) if isinstance(self._plan, PoissonPlan) else None
@@ -175,10 +184,9 @@ class HostSteps(Steps):
         """The batches of one epoch; `index` is (steps, models, batch). Small ones are gathered together."""
         steps, models, batch = index.shape
         together = max(1, GATHERED_AT_ONCE // (models * batch * max(1, self._x[0].numel())))
-        for start in range(0, steps, together):
-            part = index[start : start + together]
-            flat = part.reshape(-1)
-            x = self._rows(flat).view(*part.shape, *self._x.shape[1:])
+        for some in blocks(steps, together):
+            part = index[some]
+            x = self._rows(part.reshape(-1)).view(*part.shape, *self._x.shape[1:])
             yield from zip(x, labels_at(self._y, part), strict=True)
 
     def _viewed(self, index: Tensor, views: Views) -> Iterator[tuple[Tensor, Tensor]]:

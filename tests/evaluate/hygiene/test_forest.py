@@ -92,7 +92,7 @@ def test_records_of_a_unit_are_in_one_fold_and_folds_have_their_share_of_members
     units = np.repeat(np.arange(100), 4)
     is_member = (rng.random(100) < 0.5)[units]
     x = rng.normal(size=(100, 3))[units].astype(np.float32)
-    scores = forest_scores(ShiftTask(x, is_member, 0, units))
-    apart = forest_scores(ShiftTask(x, is_member, 0, np.arange(400)))
+    scores = forest_scores(ShiftTask(x, is_member, units))
+    apart = forest_scores(ShiftTask(x, is_member, np.arange(400)))
     assert auc(apart, is_member) > 0.9
     assert auc(scores, is_member) == pytest.approx(0.5, abs=0.15)

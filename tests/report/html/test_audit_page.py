@@ -249,6 +249,8 @@ def test_the_gauge_displays_the_tightest_limit(run: Path) -> None:
     )
     assert (tight.label, tight.value) == ("Advantage (loss)", loss.advantage.value)
     assert gauge("inconclusive", limit("max_epsilon", 1.0, None, "inconclusive")) is None
+    auc = gauge("failed", limit("max_auc", 0.5, 0.55, "failed"))
+    assert (auc.label, auc.low) == ("Chance to rank a member above a non-member (AUC of loss)", loss.auc.low)
     share = gauge("failed", limit("max_exposed_share", 0.1, 0.2, "failed", attack=None))
     assert (share.value, share.end) == (0.2, 0.5)
 
@@ -338,5 +340,6 @@ def test_a_group_that_was_not_tested_is_not_called_safe(run: Path) -> None:
         return groups_section(replace(results, attacks=attacks), 0).markdown()
 
     every = figures.groups["city"]
-    assert "none is more exposed" in words({"city": tuple(replace(g, auc=figures.auc) for g in every)})
+    none = words({"city": tuple(replace(g, auc=figures.auc) for g in every)})
+    assert "none is more exposed" in none and "the intervals below do not" in none
     assert "was not tested" in words({"city": tuple(replace(g, records=5) for g in every)})

@@ -126,6 +126,12 @@ def test_tables_set_numbers_to_the_right_and_name_their_rows() -> None:
     assert '<th scope="row">a</th>' in made and '<th scope="col">who</th>' in made
 
 
+def test_long_names_of_rows_break_between_words_and_are_escaped() -> None:
+    made = Table(["who", "n"], [["label_smoothing(share=0.3)", "1"], ["<b>_a_(1234567)", "2"]]).html()
+    assert '<th scope="row">label_<wbr>smoothing<wbr>(share=0.3)</th>' in made
+    assert '<th scope="row">&lt;b&gt;_<wbr>a_<wbr><wbr>(1234567)</th>' in made
+
+
 def test_paragraphs_escape() -> None:
     assert Section("a", "a", ["a<b"]).html() == "<p>a&lt;b</p>\n"
 

@@ -52,7 +52,7 @@ def config_text(
     model: tuple[str | None, str | None],
     n_records: int,
     schema: bool,
-    unit: str | None = None,
+    unit: str | None,
 ) -> str:
     """The whole file, which reads the records of `data` and trains `model`, a network or an estimator."""
     size = Size.of(n_records)

@@ -23,6 +23,7 @@ Task = Literal["classification", "regression"]
 class Guess(NamedTuple):
     """What columns are for, and why; a reason is the end of "NAME is the label because ..."."""
 
+    look: Look
     label: str
     label_reason: str
     id: str | None
@@ -31,12 +32,13 @@ class Guess(NamedTuple):
     task_reason: str
     left_out: tuple[str, ...]
     left_out_reason: str
-    unit: str | None = None
+    unit: str | None
 
-    def features(self, look: Look) -> tuple[str, ...]:
+    @property
+    def features(self) -> tuple[str, ...]:
         """The columns that remain."""
         taken = (self.label, self.id, self.unit, *self.left_out)
-        return tuple(name for name in look.names if name not in taken)
+        return tuple(name for name in self.look.names if name not in taken)
 
 
 def guess(
@@ -72,13 +74,13 @@ def guess(
     out = [c for c in look.columns if c.name not in roles and (c.is_free_text or not c.n_values)]
     why = "which have no values, or more than 256 different text values" if out else ""
     names = tuple(c.name for c in out)
-    found = Guess(chosen, label_reason, own_id, id_reason, task, task_reason, names, why, unit)
-    if not found.features(look):
+    found = Guess(look, chosen, label_reason, own_id, id_reason, task, task_reason, names, why, unit)
+    if not found.features:
         raise InputError(f"{look.path}: no column is left as a feature beside {listed([chosen], _SHOWN)}")
     return found
 
 
-def guess_label(look: Look, id_column: str | None = None) -> tuple[str, str]:
+def guess_label(look: Look, id_column: str | None) -> tuple[str, str]:
     """The column that is probably the label, and why."""
     by_name = {name.strip().lower(): name for name in reversed(look.names) if name != id_column}
     for name in _LABELS:

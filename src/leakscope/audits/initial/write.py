@@ -122,14 +122,14 @@ def write_config(file: Path, out: Path, answers: Answers) -> Written:
         if getattr(answers, option) is not None:
             raise InputError(f"--{option} is for documents: a jsonl file, or a folder of .txt and .md files")
     found = None if look is None else _guessed(look, answers)
-    records = _records(file, answers, look, found)
-    data, reasons = _data(file, out, look, found, records)
-    if look is not None and found is not None and _needs_encoding(answers, look, found, out):
+    records = _records(file, answers, found)
+    data, reasons = _data(file, out, found, records)
+    if found is not None and _needs_encoding(answers, found, out):
         why = "text one-hot, dates as days; without it the estimator gets the columns as they are"
         data = data._replace(settings=(*data.settings, ("standardise", True, why)))
     net = answers.net or ("cnn" if records is not None and records.features.ndim == 4 else "mlp")
     _check_model(answers, found, records, out)
-    n_records = look.n_rows if look is not None else len(records) if records is not None else 0
+    n_records = found.look.n_rows if found is not None else len(records or ())
     unit = answers.unit if found is None else found.unit
     text = config_text(out, data, (net, answers.estimator), n_records, answers.schema, unit)
     parse_config(text, out)
@@ -171,26 +171,26 @@ def _guessed(look: Look, answers: Answers) -> Guess:
     return guess(look, answers.label, answers.id, answers.is_numbered, unit)
 
 
-def _records(file: Path, answers: Answers, look: Look | None, found: Guess | None) -> Records | None:
+def _records(file: Path, answers: Answers, found: Guess | None) -> Records | None:
     """The records, read as an audit reads them, so that what is written runs; None: they are too many."""
-    if look is None or found is None:
+    if found is None:
         return read_table(file, answers.label, answers.id, () if answers.unit is None else (answers.unit,))
-    if look.n_rows * len(look.names) > _READ_WHOLE:
+    if found.look.n_rows * len(found.look.names) > _READ_WHOLE:
         return None
-    features = found.features(look) if found.left_out else None
+    features = found.features if found.left_out else None
     whose = () if found.unit is None else (found.unit,)
     return read_table(file, found.label, found.id, whose, features, found.task)
 
 
 def _data(
-    file: Path, out: Path, look: Look | None, found: Guess | None, records: Records | None
+    file: Path, out: Path, found: Guess | None, records: Records | None
 ) -> tuple[Lines, tuple[str, ...]]:
     where = path_from(out, file)
-    if look is None or found is None:
+    if found is None:
         assert records is not None, "arrays and images are always read"
         what = f"{len(records):,} records of shape {tuple(records.features.shape[1:])}"
         return Lines("data", (("file", where, what),)), (f"The file holds {what}.",)
-    size = f"{look.n_rows:,} records, {len(look.names)} columns"
+    size = f"{found.look.n_rows:,} records, {len(found.look.names)} columns"
     settings: list[tuple[str, object, str]] = [
         ("file", where, size),
         ("label", found.label, f"chosen because {found.label_reason}"),
@@ -200,11 +200,12 @@ def _data(
         settings.append(("id", found.id, f"chosen because {found.id_reason}"))
     if found.left_out:
         without = f"all columns but {', '.join(map(repr, found.left_out))}, {found.left_out_reason}"
-        settings.append(("features", found.features(look), without))
-    return Lines("data", tuple(settings)), _reasons(look, found, records)
+        settings.append(("features", found.features, without))
+    return Lines("data", tuple(settings)), _reasons(found, records)
 
 
-def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ...]:
+def _reasons(found: Guess, records: Records | None) -> tuple[str, ...]:
+    look = found.look
     lines = [
         f"{look.path.name} has {look.n_rows:,} records and {len(look.names)} columns.",
         f"Label: {found.label!r}, because {found.label_reason}.",
@@ -222,12 +223,12 @@ def _reasons(look: Look, found: Guess, records: Records | None) -> tuple[str, ..
     return tuple(lines)
 
 
-def _needs_encoding(answers: Answers, look: Look, found: Guess, out: Path) -> bool:
+def _needs_encoding(answers: Answers, found: Guess, out: Path) -> bool:
     """Whether an estimator would fail on the columns as they are; a function may make a Pipeline."""
     if answers.estimator is None:
         return False
     make = import_object("--estimator", answers.estimator, _EXAMPLE, out.parent)
-    features = (look.column(name) for name in found.features(look))
+    features = (found.look.column(name) for name in found.features)
     return isclass(make) and any(column.kind in ("text", "other") for column in features)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, log, prod
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import IntArray
@@ -20,6 +21,7 @@ from leakscope.engine.request import TrainingRequest, device_of
 from leakscope.engine.worker import Worker, threads_limited
 from leakscope.models.language import activations_of_a_token
 from leakscope.recipe import EstimatorRecipe, FunctionRecipe, Recipe
+from leakscope.report.phrases import counted
 from leakscope.train import loop
 from leakscope.train.adapters.choice import base_of
 from leakscope.train.adapters.losses import LOGITS_AT_ONCE
@@ -68,6 +70,13 @@ class Seconds:
         return Seconds(self.expected, self.low * (1 - _UNSEEN), self.high * (1 + _UNSEEN))
 
 
+class TrainingBytes(NamedTuple):
+    """Memory of the models trained at once: what is trained, with gradients and moments, and the rest."""
+
+    parameters: int
+    workspace: int
+
+
 def block_size_of(request: TrainingRequest) -> int:
     """Models in a full block."""
     return len(request.identity.blocks[0])
@@ -109,13 +118,13 @@ class Networks:
         """How `seconds` was measured."""
         recipe = self._recipe
         return (
-            f"training steps and queries of {_counted(len(self._models), 'model')} at once, times "
-            f"{_counted(recipe.epochs_of_all_stages, 'epoch')} of {_counted(self._batches.steps, 'step')}, "
-            f"{_counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
+            f"training steps and queries of {counted(len(self._models), 'model')} at once, times "
+            f"{counted(recipe.epochs_of_all_stages, 'epoch')} of {counted(self._batches.steps, 'step')}, "
+            f"{counted(len(recipe.evaluated_epochs), 'checkpoint')} and all models"
         )
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of (parameters, gradients and moments; workspace) of the models trained at once."""
+    def memory(self) -> TrainingBytes:
+        """Batches and outputs of layers in training, or in queries if these need more, are workspace."""
         recipe, n_steps, n_inputs = self._recipe, self._batches.steps, prod(self._inputs.shape)
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
         parameters = 4 * (2 + n_moments) * len(self._models) * int(self.training.parameters or 0)
@@ -127,7 +136,7 @@ class Networks:
         queried_rows = len(self._models) * min(most_rows, len(self._request.records))
         neighbours = max(map(sum, zip(layers, [*layers[1:], 0], strict=True)), default=0)
         querying = 4 * queried_rows * (n_inputs + neighbours + 3 * self._inputs.n_outputs)
-        return parameters, max(training, querying)
+        return TrainingBytes(parameters, max(training, querying))
 
     def _layer_outputs(self) -> list[int]:
         """Numbers that each layer of the network puts out for one row."""
@@ -141,9 +150,12 @@ class Networks:
             hook.remove()
         return [count // len(rows) for count in counts]
 
+    @cached_property
+    def _net(self) -> nn.Module:
+        return loop.initial_nets(self._recipe, self._inputs, self._models[:1], self._seed)[0]
+
     def _n_parameters(self) -> int:
         """Parameters of one network that are trained."""
-        self._net = loop.initial_nets(self._recipe, self._inputs, self._models[:1], self._seed)[0]
         return sum(p.numel() for p in self._net.parameters())
 
     def _make_stack(self) -> None:
@@ -181,8 +193,8 @@ class Networks:
 class Adapters(Networks):
     """A block of language models, to be timed and measured."""
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of (what is trained, with gradients and moments; activations and logits at once)."""
+    def memory(self) -> TrainingBytes:
+        """The base, activations and logits at once are workspace."""
         recipe, models = self._recipe, len(self._models)
         assert isinstance(recipe, AdapterRecipe), "made for language models only"
         n_moments = 2 if recipe.optimizer != "sgd" else int(recipe.momentum > 0)
@@ -191,7 +203,8 @@ class Adapters(Networks):
         tokens = models * ceil(self._batches.batch / recipe.accumulation) * prod(self._inputs.shape)
         activations = tokens * activations_of_a_token(base.model, recipe.gradient_checkpointing)
         logits = min(tokens * base.vocabulary, LOGITS_AT_ONCE) if base.is_causal else 0
-        return parameters, 4 * (base.n_parameters + activations + 3 * logits)
+        workspace = 4 * (base.n_parameters + activations + 3 * logits)
+        return TrainingBytes(parameters, workspace)
 
     def _n_parameters(self) -> int:
         stack = loop.new_stack(self._inputs, self._batches, self._recipe, "serial")
@@ -226,12 +239,12 @@ class Fits:
         """How `seconds` was measured."""
         return f"1 model fitted on {self._fitted:,} of {self._most:,} members, times all"
 
-    def memory(self) -> tuple[int, int]:
-        """Bytes of (the models: unknown; the processes' copies of their members, and their outputs)."""
+    def memory(self) -> TrainingBytes:
+        """The processes' copies of their members, and outputs; the memory of the models is unknown."""
         records = self._request.records
         n_outputs = block_size_of(self._request) * len(records) * records.n_classes
         inputs = records.features if records.frame is None else records.frame
-        return 0, self._n_processes * inputs.nbytes // 2 + 8 * n_outputs
+        return TrainingBytes(0, self._n_processes * inputs.nbytes // 2 + 8 * n_outputs)
 
     def _fits(self, n_members: int) -> Work:
         """One model on so many of its members, queried about as large a share of the other records.
@@ -320,7 +333,3 @@ def extrapolated(sizes: list[int], seconds: list[float], full: int) -> Seconds:
 
 def _n_numbers(output: object) -> int:
     return output.numel() if isinstance(output, Tensor) else 0
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -8,6 +8,7 @@ from leakscope.evaluate.limits import why_approximate
 from leakscope.evaluate.results import AttackFigures, AuditResults, Figure, SetFigures, TprFigure
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.report.blocks import Table
+from leakscope.report.phrases import with_interval
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"
@@ -126,7 +127,9 @@ def _of_choice(results: AuditResults) -> list[str]:
     if _with_interval(auc) == _with_interval(results.attacks[strongest].auc):
         return []
     why = "because the strongest attack is chosen on other records than it is measured on"
-    of_all = f"The AUC over all records differs slightly from that of {strongest} in the table of attacks"
+    gate = results.config.gate
+    places = "the table of attacks" + (" and at the gate" if gate and gate.max_auc is not None else "")
+    of_all = f"The AUC over all records differs slightly from that of {strongest} in {places}"
     return [results.config.noun.say(f"{of_all}, {why}.")]
 
 
@@ -190,9 +193,7 @@ def number(estimate: Estimate) -> str:
     """A number with its interval."""
     if estimate.value is None:
         return NOT_MEASURABLE
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return with_interval(estimate.value, estimate.low, estimate.high)
 
 
 def _with_interval(estimate: Estimate, scale: float = 1, digits: int = 3, unit: str = "") -> str:

@@ -43,16 +43,16 @@ from leakscope.evaluate.sentences import (
     strongest_sentence,
     title,
 )
+from leakscope.evaluate.text_results import TextFigures
 from leakscope.privacy.settings import PrivacySpent
 from leakscope.report.gauge import Gauge
 from leakscope.report.levels import Levels
 from leakscope.report.page import Badge, Page, Section
-from leakscope.report.roc_bands import roc_bands, rounded_bands
+from leakscope.report.roc_bands import RocBand, roc_bands, rounded_bands
 from leakscope.stats.estimate import Estimate
-from leakscope.stats.rounding import round_up
+from leakscope.stats.rounding import Rounding, round_up
 
 _SHOWN_HASH = 16
-_AUC = "Chance to rank a member above a non-member (AUC)"
 _LIMITATIONS = (
     "The AUC is an average over records: a few records may be fully exposed while most are safe.",
     "An attacker who sees more than the outputs, such as weights or gradients, may learn more.",
@@ -63,29 +63,10 @@ def write_report(exact: AuditResults, attacked: Attacked, disclosure: Disclosure
     """Writes report.html, report.md and figures/roc.png to the folder of the bank, or the redacted page."""
     results = exact if disclosure.with_membership else shareable(exact)
     bank, redacted = attacked.bank, disclosure.redacted is True
-    is_secret = results.is_of_one_model and not disclosure.with_membership
-    scores = {label: attacked.scores[label] for label in results.attacks}
-    bands = roc_bands(scores, attacked.memberships, results.config.fpr_budgets if is_secret else ())
-    if is_secret:
-        bands = rounded_bands(bands, rounding_of(exact))
+    is_secret = _is_secret(results, disclosure)
+    bands = _bands(results, attacked, rounding_of(exact) if is_secret else None)
     rows = RecordRows() if redacted else record_rows(results, attacked, is_secret)
-    records = redacted_records_section(results, bank.folder) if redacted else records_section(rows, results)
-    sections = [
-        what_to_do_section(results),
-        sets_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
-        *_claim_sections(results, redacted),
-        roc_section(results, bands, is_secret),
-        precision_section(results),
-        scores_section(results, attacked, is_secret),
-        *text_sections(results, exact.text, bank.folder, redacted),
-        records,
-        groups_section(results, FEWEST_RECORDS if redacted or is_secret else 0),
-        bits_section(results),
-        checks_section(results),
-        bounds_section(results),
-        method_section(results, disclosure),
-        reproduce_section(results, bank, disclosure),
-    ]
+    sections = _sections(results, exact.text, attacked, rows, bands, disclosure)
     Page(
         title=title(results),
         headline=headline(results),
@@ -101,6 +82,49 @@ def write_report(exact: AuditResults, attacked: Attacked, disclosure: Disclosure
         badges=[_badge(results), *_claim_badges(results), _rating_badge(results)],
         scripts=("audit.js",),
     ).write(bank.folder)
+
+
+def _is_secret(results: AuditResults, disclosure: Disclosure) -> bool:
+    """Whether the page says nothing about a record that depends on the target's membership."""
+    return results.is_of_one_model and not disclosure.with_membership
+
+
+def _sections(
+    results: AuditResults,
+    exact_text: TextFigures | None,
+    attacked: Attacked,
+    rows: RecordRows,
+    bands: Mapping[str, RocBand],
+    disclosure: Disclosure,
+) -> list[Section]:
+    folder, redacted = attacked.bank.folder, disclosure.redacted is True
+    is_secret = _is_secret(results, disclosure)
+    fewest = FEWEST_RECORDS if redacted or is_secret else 0
+    return [
+        what_to_do_section(results),
+        sets_section(results, fewest),
+        *_claim_sections(results, redacted),
+        roc_section(results, bands, is_secret),
+        precision_section(results),
+        scores_section(results, attacked, is_secret),
+        *text_sections(results, exact_text, folder, redacted),
+        redacted_records_section(results, folder) if redacted else records_section(rows, results),
+        groups_section(results, fewest),
+        bits_section(results),
+        checks_section(results),
+        bounds_section(results),
+        method_section(results, disclosure),
+        reproduce_section(results, attacked.bank, disclosure),
+    ]
+
+
+def _bands(results: AuditResults, attacked: Attacked, rounding: Rounding | None) -> Mapping[str, RocBand]:
+    """The ROC curves; rounded ones have only the points that the table of attacks has, too."""
+    scores = {label: attacked.scores[label] for label in results.attacks}
+    if rounding is None:
+        return roc_bands(scores, attacked.memberships)
+    bands = roc_bands(scores, attacked.memberships, results.config.fpr_budgets)
+    return rounded_bands(bands, rounding)
 
 
 def _claim_sections(results: AuditResults, redacted: bool) -> list[Section]:
@@ -311,4 +335,4 @@ def _figure_of(outcome: LimitOutcome, results: AuditResults) -> tuple[Estimate, 
         return point, f"TPR at {100 * point.fpr:g}% FPR ({outcome.attack})"
     if outcome.limit_on == "max_advantage":
         return figures.advantage, f"Advantage ({outcome.attack})"
-    return figures.auc, _AUC
+    return figures.auc, f"Chance to rank a member above a non-member (AUC of {outcome.attack})"

@@ -209,7 +209,8 @@ def _groups_sentences(results: AuditResults) -> list[str]:
     return [
         say(
             f"Of the groups with at least {FEWEST_RECORDS} records, none is more exposed than the records as "
-            "a whole beyond chance."
+            "a whole beyond chance. This test allows for the number of groups; the intervals below do not, "
+            "so single ones may lie above the line of all records."
         )
     ]
 
@@ -272,20 +273,29 @@ def bits_section(results: AuditResults) -> Section:
         return Section("bits", "Bits", [Absent(f"Undefined: {reason}.")])
     if not leakage.checkpoints[-1].bits.has_interval:
         return Section("bits", "Bits", [Absent(f"Bits of membership per record: {leakage.reason}.")])
+    say, numbers = results.config.noun.say, _bits_numbers(results)
+    one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
+    body: Body = [*numbers, *([] if results.is_of_one_model else [Absent(one_checkpoint)])]
+    if len(leakage.checkpoints) > 1:
+        body = [_bits_chart(leakage.checkpoints, say), *numbers]
+    return Section("bits", "Bits", body, say(_bits_note(results)))
+
+
+def _bits_numbers(results: AuditResults) -> Body:
+    checkpoints = results.leakage.checkpoints
     rows = [
         [str(at.epoch), *map(number, (at.bits, at.most_exposed, at.rho_kl, at.total_variation))]
-        for at in leakage.checkpoints
+        for at in checkpoints
     ]
     head = ["epoch", "mutual information", "most exposed 1%", "rho_KL", "total variation"]
     if results.is_of_one_model:  # its epochs are unknown
         head, rows = head[1:], [row[1:] for row in rows]
-    few = leakage.checkpoints[-1].most_exposed.reason
-    numbers: Body = [Table(head, rows), *([f"Most exposed 1%: {few}."] if few else [])]
-    one_checkpoint = "This run has one checkpoint; set training.checkpoints to follow leakage over training."
-    body: Body = [*numbers, *([] if results.is_of_one_model else [Absent(one_checkpoint)])]
-    if len(leakage.checkpoints) > 1:
-        body = [_bits_chart(leakage.checkpoints, results.config.noun.say), *numbers]
-    say = results.config.noun.say
+    few = checkpoints[-1].most_exposed.reason
+    return [Table(head, rows), *([f"Most exposed 1%: {few}."] if few else [])]
+
+
+def _bits_note(results: AuditResults) -> str:
+    leakage = results.leakage
     signal = leakage.signal if results.population.rows is None else f"mean {leakage.signal} over its rows"
     note = (
         f"A record's {signal} has one distribution over models trained on it and another over the "
@@ -300,7 +310,7 @@ def bits_section(results: AuditResults) -> Section:
             " The models are the references alone: this is what models trained like the audited one reveal, "
             "and it does not count towards the rating."
         )
-    return Section("bits", "Bits", body, say(note))
+    return note
 
 
 def _bits_chart(checkpoints: Sequence[CheckpointLeakage], say: Callable[[str], str]) -> Chart:

@@ -25,6 +25,7 @@ NAME = "shift"
 N_TREES = 60
 """Of the forest of a fold."""
 _LEVEL = 0.999
+_SEED = 0  # of the sample, the folds and the forests
 _WARNS_ABOVE, _FAILS_ABOVE = 0.52, 0.55
 """Thresholds for the lower end of the interval. Out-of-fold scores are not quite independent (without a
 shift, their z has a standard deviation of 1.4), hence the margin above 0.5."""
@@ -69,13 +70,11 @@ class ShiftTask(NamedTuple):
     Attributes:
         features: float32 (records, features).
         members: bool (records,).
-        seed: of folds and forests.
         units: int64 (records,), from 0; a fold has all records of a unit.
     """
 
     features: AnyArray
     members: BoolArray
-    seed: int
     units: IntArray
 
 
@@ -105,7 +104,7 @@ class ShiftSearch(NamedTuple):
 
 
 def search_for_shift(
-    features_of: FeaturesOf, is_member: BoolArray, seed: int = 0, units: IntArray | None = None
+    features_of: FeaturesOf, is_member: BoolArray, units: IntArray | None = None
 ) -> ShiftSearch:
     """Begins a search.
 
@@ -115,14 +114,13 @@ def search_for_shift(
     Args:
         features_of: features of records; long ones are projected on their principal axes.
         is_member: bool (records,).
-        seed: seed of the sample drawn when there are many records, and of the forest.
         units: int64 (records,), the unit of each record; None: every record is one.
     """
-    drawn = _drawn(is_member, seed, units)
+    drawn = _drawn(is_member, units)
     if not drawn.are_enough:
         return ShiftSearch(is_member, drawn.sample, None)
     features = features_of(drawn.sample).reshape(len(drawn.sample), -1).astype(np.float32)
-    task = ShiftTask(features, drawn.members, seed, drawn.units)
+    task = ShiftTask(features, drawn.members, drawn.units)
     return ShiftSearch(is_member, drawn.sample, Job(forest_scores, task))
 
 
@@ -136,23 +134,20 @@ def early_search(
     if not is_running():
         return None
     n_bytes = features_of(np.zeros(1, np.int64)).size * 4 * min(len(is_member), _MOST_RECORDS)
-    return search_for_shift(features_of, is_member, units=units) if n_bytes <= MOST_BYTES else None
+    return search_for_shift(features_of, is_member, units) if n_bytes <= MOST_BYTES else None
 
 
-def text_shift_scores(
-    texts_of: TextsOf, is_member: BoolArray, seed: int = 0, units: IntArray | None = None
-) -> FloatArray:
+def text_shift_scores(texts_of: TextsOf, is_member: BoolArray, units: IntArray | None = None) -> FloatArray:
     """The same for documents: how much each looks like a member to a regression on words.
 
     Args:
         texts_of: returns the documents at some indices.
         is_member: bool (records,).
-        seed: seed of the sample drawn when there are many documents, and of the folds.
         units: int64 (records,), the unit of each document; None: every document is one.
     """
-    scores, drawn = np.full(len(is_member), np.nan), _drawn(is_member, seed, units)
+    scores, drawn = np.full(len(is_member), np.nan), _drawn(is_member, units)
     if drawn.are_enough:
-        folds = _folds(drawn.members, drawn.units, seed)
+        folds = _folds(drawn.members, drawn.units)
         scores[drawn.sample] = word_scores(bags_of_words(texts_of(drawn.sample)), drawn.members, folds)
     return scores
 
@@ -166,8 +161,8 @@ class _Drawn(NamedTuple):
     are_enough: bool
 
 
-def _drawn(is_member: BoolArray, seed: int, units: IntArray | None) -> _Drawn:
-    sample = _sample(len(is_member), seed)
+def _drawn(is_member: BoolArray, units: IntArray | None) -> _Drawn:
+    sample = _sample(len(is_member))
     members = is_member[sample]
     units = np.arange(len(is_member)) if units is None else units
     _, first, of_sample = np.unique(units[sample], return_index=True, return_inverse=True)
@@ -177,7 +172,7 @@ def _drawn(is_member: BoolArray, seed: int, units: IntArray | None) -> _Drawn:
 
 def forest_scores(task: ShiftTask) -> FloatArray:
     """The scores of a sample."""
-    return _out_of_fold(task._replace(features=_narrow(task.features, task.seed)))
+    return _out_of_fold(task._replace(features=_narrow(task.features)))
 
 
 def check_shift(
@@ -227,19 +222,19 @@ def _not_checked(reason: str) -> Outcome:
     return Outcome(NAME, "not checked", sentence)
 
 
-def _sample(n_records: int, seed: int) -> IntArray:
+def _sample(n_records: int) -> IntArray:
     if n_records <= _MOST_RECORDS:
         return np.arange(n_records)
-    sample = np.random.default_rng(seed).choice(n_records, _MOST_RECORDS, replace=False)
+    sample = np.random.default_rng(_SEED).choice(n_records, _MOST_RECORDS, replace=False)
     return np.sort(sample)
 
 
-def _narrow(x: AnyArray, seed: int) -> AnyArray:
+def _narrow(x: AnyArray) -> AnyArray:
     """Long features, projected on their principal axes, which random directions nearly span (Halko 2011)."""
     n_axes = min(_MOST_FEATURES, len(x) - 1)
     if x.shape[1] <= _MOST_FEATURES:
         return x
-    centred, rng = x - x.mean(axis=0), np.random.default_rng(seed)
+    centred, rng = x - x.mean(axis=0), np.random.default_rng(_SEED)
     axes = rng.normal(size=(x.shape[1], n_axes + _MORE_DIRECTIONS)).astype(x.dtype)
     for _ in range(_POWER_ITERATIONS):
         axes = np.linalg.qr(centred.T @ np.linalg.qr(centred @ axes)[0])[0]
@@ -253,20 +248,21 @@ def _out_of_fold(task: ShiftTask) -> FloatArray:
     The base rate of the other folds runs against the fold's own; with it, the pooled scores of a useless
     forest would have an AUC below one half.
     """
-    folds = _folds(task.members, task.units, task.seed)
-    scores = forest_probabilities(task.features, task.members, folds, task.seed, N_TREES)
+    folds = _folds(task.members, task.units)
+    scores = forest_probabilities(task.features, task.members, folds, _SEED, N_TREES)
     for _, scored in folds:
         scores[scored] -= scores[scored].mean()
     return scores
 
 
-def _folds(members: BoolArray, units: IntArray, seed: int) -> list[Fold]:
+def _folds(members: BoolArray, units: IntArray) -> list[Fold]:
     """Indices to fit on and to score, by fold; all records of a unit are in one fold.
 
     Members are dealt out first, so that every fold has its share of them.
     """
     of_units = members[np.unique(units, return_index=True)[1]]
-    order, fold = np.random.default_rng(seed).permutation(len(of_units)), np.empty(len(of_units), np.int64)
+    order = np.random.default_rng(_SEED).permutation(len(of_units))
+    fold = np.empty(len(of_units), np.int64)
     fold[order[np.argsort(~of_units[order], kind="stable")]] = np.arange(len(of_units)) % _N_FOLDS
     own = fold[units]
     return [(np.flatnonzero(own != at), np.flatnonzero(own == at)) for at in range(_N_FOLDS)]

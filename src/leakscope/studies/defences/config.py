@@ -13,7 +13,7 @@ from leakscope.data.canaries import Canaries
 from leakscope.data.registry import load
 from leakscope.defences.base import Defence
 from leakscope.defences.registry import defence_classes, resolve_defence, strengths_of
-from leakscope.errors import InputError, did_you_mean
+from leakscope.errors import InputError, choose_from
 from leakscope.evaluate.utility import UtilityName
 from leakscope.recipe import AnyRecipe, Recipe
 from leakscope.types import Prose, Records
@@ -153,8 +153,7 @@ PRESETS = {
 def preset_named(name: str) -> Preset:
     """The preset of this name."""
     if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS, after=" ")
-        raise InputError(f"preset={name!r} is unknown; {hint}choose from {', '.join(PRESETS)}")
+        raise InputError(f"preset={name!r} is unknown; {choose_from(name, PRESETS)}")
     return PRESETS[name]
 
 

@@ -117,7 +117,7 @@ def population_figures(
         fpr: false positive rate at which the true positive rate is reported.
     """
     records = np.arange(design.n_records)
-    sample = Sample(signals, design, np.arange(design.n_models), records, design.n_records)
+    sample = Sample(signals, design, np.arange(design.n_models), records)
     replicates = {label: sample.replicates(attack) for label, attack in attacks.items()}
     scores = {label: one.whole.values for label, one in replicates.items()}
     of_population = {

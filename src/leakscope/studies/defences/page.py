@@ -20,18 +20,18 @@ _CONVENTIONS = (
     "same defence as their target, so every attack adapts to it.",
     "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack "
     "that is strongest on one half of the set is measured on the other, so the choice does not raise it. "
-    "Among all records the AUC is the mean over models; within canaries and most exposed records, models "
+    "Among all records the AUC is the mean over models; within canaries and the most exposed records, models "
     "are pooled.",
     "Intervals are 95% intervals for these records: other models trained on random halves of them. "
     "Differences are paired: both settings leave out the same models in turn.",
     "The most exposed records are the most exposed 1%, at least 40, in a further population without "
     "defence that serves no other purpose, so the choice flatters no setting. A defence may expose others.",
-    "The leakage of a setting is its highest AUC on canaries or most exposed records. A setting is on the "
-    "frontier if no other one has both a higher {utility} and a lower leakage.",
+    "The leakage of a setting is its highest AUC on canaries or the most exposed records. A setting is on "
+    "the frontier if no other one has both a higher {utility} and a lower leakage.",
     "One setting dominates another if its AUC is lower on both sets, beyond the intervals, and its "
     "{utility} is at most 0.01 lower at the lower end of the interval.",
     "A setting looks safe and is not if its AUC is below 0.55 over all records and above 0.65 on canaries or "
-    "most exposed records, both beyond their intervals.",
+    "the most exposed records, both beyond their intervals.",
 )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from leakscope.evaluate.results import Figure
 from leakscope.evaluate.utility import Utility, utility_named
 from leakscope.report.blocks import Table
+from leakscope.report.phrases import enumeration, number, percent, with_interval
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.defences.config import NONE
 from leakscope.studies.defences.results import DefencesResults, Domination, SetFigures, SettingResults
 
 SET_NAMES = {"population": "all records", "canaries": "canaries", "worst": "most exposed records"}
+_IN_PROSE = {**SET_NAMES, "worst": "the most exposed records"}
 _MOST_PAIRS = 6
 
 
@@ -33,7 +35,7 @@ def _answer(results: DefencesResults) -> list[str]:
         return [f"No defence leaks less than none does, beyond chance, at a loss of at most {loss}."]
     falls = [
         f"from {number(results.none.sets[name].auc.value)} to {interval(best.sets[name].auc)} on "
-        f"{SET_NAMES[name]}"
+        f"{_IN_PROSE[name]}"
         for name in results.decides
     ]
     return [
@@ -45,9 +47,9 @@ def _answer(results: DefencesResults) -> list[str]:
 
 def _none_sentence(results: DefencesResults) -> str:
     none, utility = results.none, utility_named(results.config.utility)
-    parts = [f"{interval(one.auc)} on {SET_NAMES[name]}" for name, one in none.sets.items()]
+    parts = [f"{interval(one.auc)} on {_IN_PROSE[name]}" for name, one in none.sets.items()]
     return (
-        f"Without a defence the strongest attack has an AUC of {', '.join(parts[:-1])} and {parts[-1]}; "
+        f"Without a defence the strongest attack has an AUC of {enumeration(parts)}; "
         f"{utility.name} on records a model was not trained on is {utility.level(none.utility.value)}."
     )
 
@@ -59,11 +61,11 @@ def _trap_sentences(results: DefencesResults) -> list[str]:
         return []
     worst = max(traps, key=lambda setting: _most(setting, results).auc.value or 0.0)
     rest = [setting.label for setting in traps if setting is not worst]
-    others = f" The same holds for {_listed(rest)}." if rest else ""
+    others = f" The same holds for {enumeration(rest)}." if rest else ""
     name = max(results.decides, key=lambda name: worst.sets[name].auc.value or 0.0)
     return [
         f"{worst.label} looks safe and is not: AUC {interval(worst.sets['population'].auc)} over all "
-        f"records, {interval(worst.sets[name].auc)} on {SET_NAMES[name]}.{others}"
+        f"records, {interval(worst.sets[name].auc)} on {_IN_PROSE[name]}.{others}"
     ]
 
 
@@ -88,7 +90,7 @@ def _largest_difference(pair: Domination) -> float:
 
 
 def _domination_sentence(pair: Domination, utility: Utility) -> str:
-    aucs = [f"{signed(one)} on {SET_NAMES[name]}" for name, one in pair.auc_differences.items()]
+    aucs = [f"{signed(one)} on {_IN_PROSE[name]}" for name, one in pair.auc_differences.items()]
     return (
         f"{pair.winner} dominates {pair.loser}: AUC {' and '.join(aucs)}, {utility.name} "
         f"{changed(pair.utility_difference, utility)}."
@@ -97,13 +99,14 @@ def _domination_sentence(pair: Domination, utility: Utility) -> str:
 
 def deciding_sets(results: DefencesResults) -> str:
     """The sets of records that decide, in words."""
-    return " or ".join(SET_NAMES[name] for name in results.decides)
+    return " or ".join(_IN_PROSE[name] for name in results.decides)
 
 
 def settings_table(results: DefencesResults) -> Table:
     """Utility and leakage of every setting."""
     sets, utility = list(results.none.sets), utility_named(results.config.utility)
-    head = ("setting", utility.name, "change", *(f"AUC, {SET_NAMES[name]}" for name in sets),
+    change = "change (points)" if utility.is_rate else "change"
+    head = ("setting", utility.name, change, *(f"AUC, {SET_NAMES[name]}" for name in sets),
             f"TPR at {100 * results.config.fpr:g}% FPR, all records", "on the frontier")  # fmt: skip
     return Table(head, [_row(setting, sets, utility) for setting in results.settings])
 
@@ -113,7 +116,7 @@ def _row(setting: SettingResults, sets: list[str], utility: Utility) -> list[str
     return [
         setting.label,
         utility.level(setting.utility.value),
-        "" if change is None else changed(change, utility),
+        "" if change is None else _change(change, utility),
         *(interval(setting.sets[name].auc) for name in sets),
         "not resolvable" if tpr is None else percent_interval(tpr),
         "yes" if setting.is_on_frontier else "no",
@@ -144,12 +147,12 @@ def best_table(results: DefencesResults) -> Table:
     for best in results.best:
         setting = by_label[best.label]
         rows.append([
-            f"{100 * best.utility_loss:g} points" if utility.is_rate else f"{best.utility_loss:g}",
+            f"{100 * best.utility_loss:g}" if utility.is_rate else f"{best.utility_loss:g}",
             setting.label, utility.level(setting.utility.value),
             *(interval(one.auc) for one in setting.sets.values()),
         ])  # fmt: skip
     head = (
-        f"{utility.name} to give up, at most",
+        f"{utility.name} to give up, at most{' (points)' if utility.is_rate else ''}",
         "take",
         utility.name,
         *(f"AUC, {SET_NAMES[n]}" for n in results.none.sets),
@@ -157,32 +160,14 @@ def best_table(results: DefencesResults) -> Table:
     return Table(head, rows)
 
 
-def number(value: float | None) -> str:
-    """Three decimals."""
-    return "undefined" if value is None else f"{value:.3f}"
-
-
-def percent(value: float | None) -> str:
-    """A share in percent."""
-    return "undefined" if value is None else f"{100 * value:.1f}%"
-
-
 def interval(figure: Figure) -> str:
     """A figure with its interval for these records."""
-    ends = figure.these_low, figure.these_high
-    return (
-        number(figure.value)
-        if None in ends
-        else f"{number(figure.value)} ({number(ends[0])} to {number(ends[1])})"
-    )
+    return with_interval(figure.value, figure.these_low, figure.these_high)
 
 
 def percent_interval(figure: Figure) -> str:
     """A rate with its interval for these records."""
-    ends = figure.these_low, figure.these_high
-    if None in ends:
-        return percent(figure.value)
-    return f"{percent(figure.value)} ({percent(ends[0])} to {percent(ends[1])})"
+    return with_interval(figure.value, figure.these_low, figure.these_high, percent)
 
 
 def signed(difference: Estimate) -> str:
@@ -193,10 +178,11 @@ def signed(difference: Estimate) -> str:
 
 def changed(difference: Estimate | None, utility: Utility) -> str:
     """A difference in accuracy, in percentage points, or in R²."""
-    assert difference is not None and difference.value is not None
-    change = utility.change(difference.value, difference.low, difference.high)
+    assert difference is not None
+    change = _change(difference, utility)
     return f"{change} percentage points" if utility.is_rate else change
 
 
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+def _change(difference: Estimate, utility: Utility) -> str:
+    assert difference.value is not None
+    return utility.change(difference.value, difference.low, difference.high)

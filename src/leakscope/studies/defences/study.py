@@ -120,27 +120,36 @@ def comparison_of(
     records = (
         subject.records if config.canaries is None else config.canaries.planted(subject.records, config.seed)
     )
-    protected, left_out = [Protected(subject.recipe, records)], []
-    tried = [Tried(NONE, NONE)]
-    for defence in chosen_defences(defences):
-        reason = defence.why_not(subject.recipe, records)
-        if reason is not None:
-            left_out.append(LeftOutDefence(defence.label, reason))
-            continue
-        protected.append(_protected(defence, protected[0]))
-        tried.append(_tried(defence, protected[0], protected[-1]))
+    none = Protected(subject.recipe, records)
+    applied, left_out = _applied(defences, none)
+    protected = [none, *(after for _, after in applied)]
     for one in protected:
         check_recipe_checkpoints(resolve_all(config.attacks), one.recipe)
-    config = replace(config, settings=tuple(tried), inapplicable=tuple(left_out))
-    design = make_design("balanced", config.models, len(records), config.seed)
-    again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)
+    tried = (Tried(NONE, NONE), *(_tried(defence, none, after) for defence, after in applied))
+    config = replace(config, settings=tried, inapplicable=tuple(left_out))
     read = {name for attack in resolve_all(config.attacks) for name in attack.reads(task)}
     signals = tuple(sorted({utility.signal, *PER_RECORD.reads(task), *read}))
-    requests = [
+    design = make_design("balanced", config.models, len(records), config.seed)
+    again = make_design("balanced", config.models, len(records), config.seed + _SEED_OF_CHOICE)
+    requests = (
         *(_request(one, design, config.seed, signals, device) for one in protected),
-        _request(protected[0], again, config.seed + _SEED_OF_CHOICE, signals, device),
-    ]
-    return Comparison(config, records, tuple(requests))
+        _request(none, again, config.seed + _SEED_OF_CHOICE, signals, device),
+    )
+    return Comparison(config, records, requests)
+
+
+def _applied(
+    defences: Sequence[str | Defence], none: Protected
+) -> tuple[list[tuple[Defence, Protected]], list[LeftOutDefence]]:
+    """The defences that apply, each with what it makes of the models, and why others do not."""
+    applied, left_out = [], []
+    for defence in chosen_defences(defences):
+        reason = defence.why_not(none.recipe, none.records)
+        if reason is None:
+            applied.append((defence, _protected(defence, none)))
+        else:
+            left_out.append(LeftOutDefence(defence.label, reason))
+    return applied, left_out
 
 
 def _check_attacks(config: DefencesConfig, task: Task) -> None:

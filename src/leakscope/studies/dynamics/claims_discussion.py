@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from leakscope.hardness.over_training import MONITOR_OF_ONE, SPREAD_OF_ONE
 from leakscope.report.blocks import Body, Bullets, Code, Heading, Table
+from leakscope.report.phrases import percent
 from leakscope.studies.dynamics import report
 from leakscope.studies.dynamics.evidence import Evidence, MissingResultsError, Run
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
@@ -102,7 +103,7 @@ def _commands(results: DynamicsResults) -> str:
 
 def _run_row(own: Run) -> list[str]:
     figures, accuracy = own.run.figures, own.run.accuracy
-    ends = [report.percent(series[-1]) for series in (accuracy.members, accuracy.nonmembers)]
+    ends = [percent(series[-1]) for series in (accuracy.members, accuracy.nonmembers)]
     return [
         own.label,
         str(own.run.population.models),
@@ -151,10 +152,10 @@ def _of_baseline(evidence: Evidence) -> list[object]:
 def _early_row(own: Run, k: int) -> list[str]:
     figures = own.run.figures
     now, ever = (
-        f"{report.percent(series.value[k])} ({report.percent(series.floor.mean[k])})"
+        f"{percent(series.value[k])} ({percent(series.floor.mean[k])})"
         for series in (figures.recall, figures.ever_recall)
     )
-    precisions = [report.percent(s.value[k]) for s in (figures.precision, figures.ever_precision)]
+    precisions = [percent(s.value[k]) for s in (figures.precision, figures.ever_precision)]
     return [str(own.run.epochs[k]), now, precisions[0], ever, precisions[1]]
 
 

@@ -11,6 +11,7 @@ from leakscope.errors import InputError
 from leakscope.hardness.correlations import BINS
 from leakscope.hardness.registry import measure_label
 from leakscope.report.gauge import Gauge
+from leakscope.report.phrases import counted, percent
 from leakscope.report.study_page import NO_COMMAND, Command, around, options
 from leakscope.stats.intervals import fisher_interval
 from leakscope.studies.dynamics.failure_signatures import failure_signatures
@@ -23,7 +24,6 @@ from leakscope.studies.dynamics.results import (
 )
 from leakscope.studies.dynamics.settings import PRESETS, DynamicsConfig, Setting, config_of
 
-PAPER = "Evaluating the Dynamics of Membership Privacy in Deep Learning (arXiv 2507.23291)"
 SUMMARY = ("figure", "measured", "± standard error", "noise floor", "range of the floor")
 COMPARED = (
     "run",
@@ -111,11 +111,9 @@ def command(config: DynamicsConfig) -> Command:
     if not candidates:
         return NO_COMMAND
     preset, changes = min(candidates, key=lambda pair: len(pair[1]))
-    given = {"populations": populations, "attack": config.attack, "fpr": config.fpr}
-    defaults = {"populations": 1, "attack": "lira", "fpr": None}
     stores_logits = changes.pop("store_logits", None)
     logits = [] if stores_logits is None else ["--logits" if stores_logits else "--no-logits"]
-    more = options({**changes, **{k: v for k, v in given.items() if v != defaults[k]}})
+    more = options(changes | _judging(config, populations))
     return Command(
         ("leakscope", "study", "dynamics", "--preset", preset, *more, *logits, "--out", "runs/again")
     )
@@ -128,9 +126,14 @@ def _command_of_subject(config: DynamicsConfig, populations: int) -> Command:
     decided = _OF_BANK if setting.bank else _OF_CONFIG
     given = {name: value for name, value in vars(setting).items() if name not in decided}
     changes = {name: value for name, value in given.items() if value != getattr(default, name)}
+    more = options(changes | _judging(config, populations))
+    return Command(("leakscope", "study", "dynamics", *subject, *more, "--out", "runs/again"))
+
+
+def _judging(config: DynamicsConfig, populations: int) -> dict[str, object]:
+    """How models are judged, as options of the command line that differ from their defaults."""
     judging = {"populations": (populations, 1), "attack": (config.attack, "lira"), "fpr": (config.fpr, None)}
-    changes |= {name: value for name, (value, usual) in judging.items() if value != usual}
-    return Command(("leakscope", "study", "dynamics", *subject, *options(changes), "--out", "runs/again"))
+    return {name: value for name, (value, usual) in judging.items() if value != usual}
 
 
 _OF_BANK = ("bank", "config", "population", "models", "universe", "epochs", "every", "store_logits")
@@ -248,9 +251,9 @@ def sentences(run: RunResults) -> list[str]:
     if len(run.epochs) > 1:
         lines += _first_epoch(run)
     if population.diverged_models:
-        lines.append(f"{_counted(population.diverged_models, 'model')} diverged and were excluded.")
+        lines.append(f"{counted(population.diverged_models, 'model')} diverged and were excluded.")
     if population.judged_records < population.records:
-        missing = _counted(population.records - population.judged_records, "record")
+        missing = counted(population.records - population.judged_records, "record")
         lines.append(f"Not judged, because every model or no model was trained on them: {missing}.")
     return [*lines, *run.undefined, *failure_signatures(run)]
 
@@ -360,15 +363,6 @@ def entropy_rows(run: RunResults) -> list[list[str]]:
 def population_sentences(results: DynamicsResults) -> list[str]:
     """How much independent populations of each setting differ."""
     return [f"{name}: {variation_sentence(spread.advantage)}" for name, spread in results.populations.items()]
-
-
-def percent(share: float | None) -> str:
-    """A share in percent."""
-    return "undefined" if share is None else f"{100 * share:.1f}%"
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _summary_row(row: _Row, figure: Figure[Number]) -> list[str]:

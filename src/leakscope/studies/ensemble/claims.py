@@ -56,7 +56,9 @@ def settle(results: Sequence[EnsembleResults]) -> list[Settled]:
             *_setting(one),
             *_rates(one),
             *_scores(one),
-            *_best(one),
+            *_best_attacker(one),
+            _ties(one),
+            _features_together(one),
             *_calibrations(one),
             *_features(one),
         ):
@@ -157,31 +159,32 @@ def _scores(results: EnsembleResults) -> Iterator[Settled]:
         yield Settled(BY_KEY[f"scores_{name}"], outcome, score_text(ours), _protocol(results), why)
 
 
-def _best(results: EnsembleResults) -> Iterator[Settled]:
-    """Which attacker is best, what calibration does, and whether features add up."""
-    protocol = _protocol(results)
-    private = {name: one.auc for name, one in results.private_truth.items()}
-    yield from _best_attacker(results)
+def _ties(results: EnsembleResults) -> Settled:
+    """Whether calibration preserves the order of scores."""
     distinct = [(one.distinct_calibrated, one.distinct_scores) for one in results.attackers.values()]
     ties = any(calibrated < scores for calibrated, scores in distinct)
     counts = ", ".join(f"{calibrated:,} of {scores:,}" for calibrated, scores in distinct)
-    yield Settled(
+    return Settled(
         BY_KEY["ordering"],
         Outcome.REFUTED if ties else Outcome.REPRODUCED,
         f"distinct calibrated scores of validation records: {counts} distinct ones with ties broken",
-        protocol,
+        _protocol(results),
         "isotonic calibration is a step function: it makes ties" if ties else "",
     )
+
+
+def _features_together(results: EnsembleResults) -> Settled:
+    """Whether all features separate better than the best predictor alone."""
     top = max(results.features.values(), key=lambda auc: auc.value)
-    attacker, alike = private[results.chosen], results.feature_correlation
+    attacker, alike = results.private_truth[results.chosen].auc, results.feature_correlation
     adds = attacker.low > top.high
     overlaps = attacker.high >= top.low
-    yield Settled(
+    return Settled(
         BY_KEY["different_parts"],
         Outcome.REPRODUCED if adds else Outcome.NOT_REPRODUCED if overlaps else Outcome.REFUTED,
         f"{results.chosen} on all features: {auc_text(attacker)}; the best single predictor: {auc_text(top)}"
         + ("" if alike is None else f"; median rank correlation between two features {alike:.2f}"),
-        protocol,
+        _protocol(results),
         "" if adds else "together they separate no better than the best of them alone",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from leakscope.stats.correlation import spearman
 from leakscope.studies.leakage.config import FIGURES, NETWORK
-from leakscope.studies.leakage.extension_results import Limits, Privacy
+from leakscope.studies.leakage.extension_results import Limits, Privacy, PrivatePoint
 from leakscope.studies.leakage.results import (
     Check,
     Control,
@@ -108,21 +108,18 @@ def _limit_checks(limits: Limits) -> list[Check]:
     return found
 
 
+def _leaks_beyond_bound(point: PrivatePoint) -> bool:
+    low, bound = point.leakage_low, point.leakage_bound
+    return low is not None and bound is not None and low > bound
+
+
 def _privacy_checks(privacy: Privacy) -> list[Check]:
     """The two statements of the figure against epsilon, and the sensitivity."""
     points, every = privacy.analytic, (*privacy.analytic, *privacy.classical)
     names = ("leakage", "threshold", "likelihood_ratio", "informed")
     falls = {name: _rises([getattr(point, name) for point in points]) for name in names}
-    n_beyond, reached = (
-        sum(point.beyond for point in every),
-        max(privacy.worst_pair, privacy.largest_distance),
-    )
-    leaks_beyond = sum(
-        point.leakage_low is not None
-        and point.leakage_bound is not None
-        and point.leakage_low > point.leakage_bound
-        for point in every
-    )
+    n_beyond, leaks_beyond = sum(point.beyond for point in every), sum(map(_leaks_beyond_bound, every))
+    reached = max(privacy.worst_pair, privacy.largest_distance)
     return [
         Check(
             "private noise: leakage and every measured advantage fall with epsilon (rank correlation >= 0.9)",

@@ -15,7 +15,7 @@ from leakscope.array_types import FloatArray
 from leakscope.stats import correlation as stats
 from leakscope.stats.correlation import COEFFICIENTS, Coefficient
 from leakscope.stats.estimate import Estimate
-from leakscope.stats.intervals import Interval, spread_over_targets
+from leakscope.stats.intervals import Interval, mean_over_targets
 from leakscope.studies.scaling.config import PUBLISHED_WIDTHS
 from leakscope.studies.scaling.results import (
     Compared,
@@ -52,8 +52,7 @@ def gap_or_size(widths: Sequence[WidthResults], attack: str, seed: int, n_draws:
     models at all widths together.
     """
     by_repeat = _auc(widths, attack)
-    spread = spread_over_targets(by_repeat.mean(axis=1))
-    mean_auc = estimate(spread.mean, spread.interval)
+    mean_auc = estimate(*mean_over_targets(by_repeat.mean(axis=1)))
     over = tuple(_over_widths(part, attack, seed, n_draws) for part in _ranges(widths))
     verdict = verdict_of(mean_auc, over)
     return GapOrSize(

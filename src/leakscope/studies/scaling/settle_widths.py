@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from leakscope.array_types import FloatArray
 from leakscope.stats.correlation import pearson
 from leakscope.stats.intervals import Interval, clopper_pearson
 from leakscope.studies.claims import Claim, Outcome, Settled
@@ -13,6 +16,8 @@ from leakscope.studies.scaling.results import ScalingResults
 from leakscope.studies.scaling.tables import setting_text
 
 _STRONGEST = "lira"
+_Predictor = Callable[[Trainings], FloatArray]
+"""What may predict success: float64 (initializations, widths)."""
 
 
 def settle_more_widths(wide: Trainings, decisive: ScalingResults | None, claim: Claim) -> Settled:
@@ -24,10 +29,13 @@ def settle_more_widths(wide: Trainings, decisive: ScalingResults | None, claim: 
     n = wide.spread.n
     widths = wide.config.hidden_widths
     shown, gains = [], []
-    for name, by_gap in (("gap", True), ("size", False)):
-        many, few = (_n_significant(wide, part, by_gap) for part in (widths, PUBLISHED_WIDTHS))
+    predictors = (
+        ("gap", _gaps, wide.spread.auc_vs_overfit_gap),
+        ("size", _sizes, wide.spread.auc_vs_log_params),
+    )
+    for name, predictor, spread in predictors:
+        many, few = (_n_significant(wide, part, predictor) for part in (widths, PUBLISHED_WIDTHS))
         gains.append(_exceeds(clopper_pearson(many, n), clopper_pearson(few, n)))
-        spread = wide.spread.auc_vs_overfit_gap if by_gap else wide.spread.auc_vs_log_params
         assert spread is not None
         shown.append(f"{name}: mean r = {spread.mean:.3f}, p < {SIGNIFICANT} in {many} of {n} "
                      f"initializations, with 5 widths in {few}")  # fmt: skip
@@ -59,13 +67,21 @@ def reach(decisive: ScalingResults | None) -> str:
     )
 
 
-def _n_significant(trainings: Trainings, widths: tuple[int, ...], by_gap: bool) -> int:
+def _n_significant(trainings: Trainings, widths: tuple[int, ...], predictor: _Predictor) -> int:
     """Number of initializations with a positive correlation of AUC that is significant over these widths."""
-    kept = [trainings.config.hidden_widths.index(width) for width in widths]
-    success, gaps = (np.array(trainings.by_initialization(f))[:, kept] for f in ("attack_auc", "overfit_gap"))
-    size = np.log2([trainings.config.n_params(width) for width in widths])
-    found = [pearson(auc, gap if by_gap else size) for auc, gap in zip(success, gaps, strict=True)]
-    return sum(one.r > 0 and one.p < SIGNIFICANT for one in found)
+    at = [trainings.config.hidden_widths.index(width) for width in widths]
+    aucs, predicting = np.array(trainings.by_initialization("attack_auc")), predictor(trainings)
+    correlations = [pearson(auc[at], x[at]) for auc, x in zip(aucs, predicting, strict=True)]
+    return sum(one.r > 0 and one.p < SIGNIFICANT for one in correlations)
+
+
+def _gaps(trainings: Trainings) -> FloatArray:
+    return np.array(trainings.by_initialization("overfit_gap"))
+
+
+def _sizes(trainings: Trainings) -> FloatArray:
+    size = np.log2([trainings.config.n_params(width) for width in trainings.config.hidden_widths])
+    return np.tile(size, (trainings.spread.n, 1))
 
 
 def _exceeds(many: Interval, few: Interval) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leakscope.report.blocks import Absent, Body, Table
+from leakscope.report.phrases import with_interval
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.scaling.published import FIGURES, PUBLISHED, PUBLISHED_CORRELATIONS
 from leakscope.studies.scaling.results import Correlation, OverWidths, ScalingResults, Spread, WidthResults
@@ -173,10 +174,3 @@ def estimate_text(estimate: Estimate) -> str:
 def r_text(correlation: Correlation) -> str:
     """A correlation with its interval."""
     return with_interval(correlation.r, correlation.low, correlation.high)
-
-
-def with_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A figure with its interval, if it has one."""
-    if value is None:
-        return "undefined"
-    return f"{value:.3f}" if low is None else f"{value:.3f} ({low:.3f} to {high:.3f})"

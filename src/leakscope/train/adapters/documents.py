@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.disk.scratch import blocks
 from leakscope.errors import InputError
 from leakscope.signals.registry import BASE_SECRET_RANK, LANGUAGE, SECRET_RANK, find_signal
 from leakscope.signals.secrets import secret_ranks
@@ -48,8 +49,8 @@ def evaluate_documents(
     of_record = n_models * inputs.x.shape[1] * stack.vocabulary
     at_once = max(1, _LOGITS_AT_ONCE[inputs.x.device.type] // of_record)
     parts = []
-    for start in range(0, n_records, at_once):
-        rows = torch.arange(start, min(start + at_once, n_records), device=inputs.x.device)
+    for some in blocks(n_records, at_once):
+        rows = torch.arange(some.start, some.stop, device=inputs.x.device)
         tokens = trimmed(inputs.rows(rows))
         base = token_stats(stack.base_outputs(tokens)[None], tokens) if with_base else None
         stats = _stats_of_models(stack, tokens, n_models)

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from leakscope.disk.scratch import blocks
+
 LOGITS_AT_ONCE = 2**28
 """Numbers that the head of the base puts out at once in training."""
 
@@ -63,8 +65,7 @@ class HeadLoss(torch.autograd.Function):
         """`sum(weight * loss)`; `compute` is `loss_and_slopes`, compiled or not."""
         at_once = _rows_at_once(len(head), len(hidden))
         total, slopes = torch.zeros((), device=hidden.device), []
-        for start in range(0, len(hidden), at_once):
-            some = slice(start, start + at_once)
+        for some in blocks(len(hidden), at_once):
             part, slope = compute(hidden[some], head, bias, targets[some], weight[some])
             total = total + part
             slopes.append(slope)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leakscope.adapter_recipe import AdapterRecipe
 from leakscope.array_types import IntArray
+from leakscope.disk.scratch import blocks
 from leakscope.models.language import Base, weight_shape
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.train.adapters.documents import trimmed
@@ -50,9 +51,8 @@ class AdapterStack:
         x = trimmed(x)
         at_once = ceil(x.shape[1] / self._accumulation)
         totals: list[Tensor] = []
-        for start in range(0, x.shape[1], at_once):
-            some = slice(start, start + at_once)
-            self.network.attach(self._own, self._keys(start))
+        for some in blocks(x.shape[1], at_once):
+            self.network.attach(self._own, self._keys(some.start))
             loss = self._loss(x[:, some], y[:, some], row_weight[:, some])
             parts = torch.autograd.grad(loss, self._own, materialize_grads=True)
             totals = [t + p for t, p in zip(totals, parts, strict=True)] if totals else list(parts)
@@ -68,9 +68,8 @@ class AdapterStack:
         n_numbers = sum(p.numel() for p in self.parameters)
         at_once = min(ceil(x.shape[1] / self._accumulation), max(1, _GRADIENTS_AT_ONCE // n_numbers))
         totals = [torch.zeros_like(p) for p in self.parameters]
-        for start in range(0, x.shape[1], at_once):
-            some = slice(start, start + at_once)
-            single = self._single_gradients(x[:, some], y[:, some], start)
+        for some in blocks(x.shape[1], at_once):
+            single = self._single_gradients(x[:, some], y[:, some], some.start)
             squares = torch.stack([g.flatten(2).square().sum(2) for g in single]).sum(0)
             own_clip = clip[:, some] if isinstance(clip, Tensor) else clip
             factor = row_weight[:, some] * clip_factor(squares, own_clip)
@@ -100,8 +99,8 @@ class AdapterStack:
         n_models, n_documents, positions = x.shape
         at_once = max(1, _EVALUATED_AT_ONCE[x.device.type] // (n_models * positions))
         parts = []
-        for start in range(0, n_documents, at_once):
-            outputs = self.network.outputs(x[:, start : start + at_once].flatten(0, 1))
+        for some in blocks(n_documents, at_once):
+            outputs = self.network.outputs(x[:, some].flatten(0, 1))
             parts.append(outputs.view(n_models, -1, *outputs.shape[1:]))
         return torch.cat(parts, dim=1)
 
