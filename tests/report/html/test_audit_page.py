@@ -193,8 +193,10 @@ def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
         "would reveal its members",
         "1, without reference models",
         "there is only one target",
+        "In the order of the input: no figure ranks them.",
     ):
         assert absent in page
+    assert "Most exposed first" not in page and "Select a record to see every" not in page
 
 
 @pytest.mark.parametrize(
