@@ -2,6 +2,9 @@
 
 A user's module is often in the folder of the config file or in the current folder. These folders are appended
 to the module search path, so that nothing in them shadows an installed package, and only when code is named.
+
+A run folder may be somebody else's, and it names code, too: attacks that its models were judged by. What it
+names is not looked for in these folders, and nothing of Python's own library is imported for it.
 """
 
 from __future__ import annotations
@@ -12,10 +15,29 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
+
+_is_named_by_a_run: ContextVar[bool] = ContextVar("_is_named_by_a_run", default=False)
+
+
+@contextmanager
+def named_by_a_run() -> Iterator[None]:
+    """Within the block, names of code come from a run folder, which may be somebody else's."""
+    before = _is_named_by_a_run.set(True)
+    try:
+        yield
+    finally:
+        _is_named_by_a_run.reset(before)
+
+
+def is_named_by_a_run() -> bool:
+    """Whether names of code come from a run folder now."""
+    return _is_named_by_a_run.get()
 
 
 def names_code(text: str) -> bool:
@@ -51,7 +73,6 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
     Raises:
         InputError: there is no such module or name, or the module cannot be imported.
     """
-    search_in(folder)
     module, _, name = path.partition(":")
     if not name:
         package, _, last = module.rpartition(".")
@@ -59,6 +80,10 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         raise InputError(
             f"{setting}={path!r} cannot be imported (no name after a colon); write for example {meant!r}"
         )
+    if is_named_by_a_run():
+        _refuse_unasked(setting, path, module)
+    else:
+        search_in(folder)
     try:
         # The script that is being run must not be executed a second time.
         named: Any = sys.modules["__main__"] if module == _script_name() else importlib.import_module(module)
@@ -68,8 +93,10 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
         reason = (
             error if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: {error}"
         )
+        is_file = module.endswith(".py") and isinstance(error, ImportError)
+        meant = f"{module.removesuffix('.py')}:{name}" if is_file else example
         remedy = _closest(error) or (
-            f"write for example {example!r}, and run leakscope from the folder that holds the module, or "
+            f"write for example {meant!r}, and run leakscope from the folder that holds the module, or "
             "install it"
         )
         raise InputError(f"{setting}={path!r} cannot be imported ({reason}); {remedy}") from error
@@ -81,6 +108,25 @@ def _closest(error: Exception) -> str:
     if not isinstance(error, AttributeError) or error.name is None:
         return ""
     return did_you_mean(error.name, [name for name in dir(error.obj) if not name.startswith("_")])
+
+
+def _refuse_unasked(setting: str, path: str, module: str) -> None:
+    """Refuses what a run names unless Python finds it by itself, where only its user puts modules."""
+    top, *inner = module.split(".")
+    if top in sys.stdlib_module_names or top == "test" or "__main__" in inner:  # some act when imported
+        raise InputError(f"{setting}={path!r}: no run names this module; it was not imported")
+    if top not in (*sys.modules, _script_name()) and not _is_findable(top):
+        raise InputError(
+            f"{setting}={path!r}: the run names code of its own, and {top} is not installed; if you trust "
+            "this code, name the folder that holds it in the environment variable PYTHONPATH"
+        )
+
+
+def _is_findable(top: str) -> bool:
+    try:
+        return find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def check_arguments(setting: str, make: Any, options: Mapping[str, object]) -> None:

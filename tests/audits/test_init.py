@@ -166,6 +166,15 @@ def test_dates_and_numbers_with_fractions_are_no_ids(tmp_path: Path, form: str, 
         assert guess_id(look, "outcome")[0] == (None if ids is None else "person")
 
 
+def test_notes_are_no_ids(tmp_path: Path) -> None:
+    """A report states the ids of the most exposed records."""
+    notes = [f"seen in room {row} and sent home" for row in range(N)]
+    people(person=None, note=notes).write_csv(tmp_path / "people.csv")
+    assert guess_id(look_at(tmp_path / "people.csv"), "outcome")[0] is None
+    people(person=[f"van der Berg, Anna{row}" for row in range(N)], note=notes).write_csv(tmp_path / "b.csv")
+    assert guess_id(look_at(tmp_path / "b.csv"), "outcome")[0] == "person"
+
+
 def test_a_measurement_with_decimal_commas_is_a_feature(tmp_path: Path) -> None:
     income = [f"{20_000 + 17 * row},{row % 100:02}" for row in range(N - 1)] + ["31999"]
     done = init(tmp_path, people(person=None, income=income))

@@ -181,7 +181,7 @@ def test_auc_width_is_the_binormal_closed_form() -> None:
 
 
 def test_rates_and_records() -> None:
-    found = resolution(64, 900, 800, (0.1, 0.001))
+    found = resolution(64, 900, 800, (0.01, 0.001, 0.1, 0.5))
     assert found.lowest_fpr == 1 / 800
     assert found.lowest_fpr_pooled == 1 / (64 * 800)
     low, high = beta.ppf(0.025, 45, 900 - 44), beta.ppf(0.975, 46, 900 - 45)
@@ -190,6 +190,9 @@ def test_rates_and_records() -> None:
     of_all = np.hypot(found.rates[0].one_target / 8, of_records)
     assert found.rates[0].all_targets == pytest.approx(of_all, rel=0.05)
     assert found.rates[0].reason == ""
+    assert [rate.supposed for rate in found.rates] == [0.05, 0.05, 0.2, 0.75]  # above that of guessing
+    low, high = beta.ppf(0.025, 180, 900 - 179), beta.ppf(0.975, 181, 900 - 180)
+    assert found.rates[2].one_target == pytest.approx((high - low) / 2)
     assert "below 1/800" in found.rates[1].reason
     assert found.rates[1].needed_nonmembers == 1000
     normal = 1.96 * np.sqrt(2 * 0.25 / 32)

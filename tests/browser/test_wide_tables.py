@@ -37,3 +37,20 @@ def test_a_column_of_text_is_not_squeezed_to_a_letter(
         }"""
     )
     assert squeezed >= whole - 1
+
+
+def test_headings_of_numbers_wrap_before_the_last_column_leaves_the_screen(
+    tmp_path: Path, open_page: Callable[..., Page]
+) -> None:
+    head = ("records n", "Gaussian fit", "nearest neighbors", "their floor", "fit, same records",
+            "neighbors if the fit were right", "quality of the fit")  # fmt: skip
+    row = ("10", "12.3 (7.02 to 18.7)", "1.86 (1.34 to 2.46)", "-0.0161 (-0.00674 to 0.027)", "8.45", "2.33",
+           "undecided, saturated (-8% ± 21%)")  # fmt: skip
+    section = report_page.Section("output", "Output", [Table(head, [row])])
+    (tmp_path / "report.html").write_text(report_page.Page("t", ["lead"], [], [section], []).render())
+    page = open_page(tmp_path / "report.html", width=1100)
+    inside, outside = page.evaluate(
+        "(() => { const box = document.querySelector('#output .scroll');"
+        " return [box.scrollWidth, box.clientWidth]; })()"
+    )
+    assert inside <= outside

@@ -60,6 +60,14 @@ def test_output_that_cannot_be_written_is_one_line_and_exit_code_3(arguments: tu
     )
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_that_lacks_a_character_ends_no_command(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run([*COMMAND, "attacks"], capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "Ili? et al. 2026" in done.stdout.decode(encoding)
+
+
 def unread(*arguments: str | Path) -> tuple[int, bytes]:
     """Exit code and standard error of a command whose standard output nobody reads."""
     reader, writer = os.pipe()

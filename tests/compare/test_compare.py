@@ -14,7 +14,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 import leakscope
-from leakscope.compare.compare import Comparison, compare
+from leakscope.compare.compare import Comparison, compare, recipe_differences
 from leakscope.compare.page import write_report
 from leakscope.compare.records import _change, _Exposure
 from leakscope.compare.results import LeakageDifference, LeftOut, RunComparison
@@ -65,6 +65,16 @@ def test_print_prints_the_summary(helped: Comparison) -> None:
     assert "Accuracy on non-members falls from" in str(helped)
     page = helped._repr_html_()
     assert "defended leaks less than leaky." in page and "<td>AUC (lira)</td>" in page
+
+
+def test_a_parameter_that_differs_is_named_once_and_not_by_its_hash() -> None:
+    hashes = [{"values": {"parameters": {"1": code}}, "files": code} for code in ("e756", "1dc6")]
+    first = {"parameters": {"max_depth": None}, "code": hashes[0]}
+    assert recipe_differences(first, {"parameters": {"max_depth": 3}, "code": hashes[1]}) == (
+        "parameters.max_depth is None there, 3 here",
+        "code.files is e756 there, 1dc6 here",
+    )
+    assert len(recipe_differences(first, {**first, "code": hashes[1]})) == 2  # what else would say it?
 
 
 def test_a_comparison_of_units_speaks_of_them(helped: Comparison) -> None:

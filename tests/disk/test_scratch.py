@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,16 @@ import numpy as np
 import pytest
 
 from leakscope.disk import scratch as module
-from leakscope.disk.scratch import Scratch, blocks, evict_pages, gather_records, on_threads, over_blocks
+from leakscope.disk.scratch import (
+    Scratch,
+    blocks,
+    evict_pages,
+    gather_records,
+    on_threads,
+    over_blocks,
+    temporary,
+)
+from leakscope.disk.storage import temporary_errors, temporary_folder
 from leakscope.errors import StorageError
 
 
@@ -89,3 +99,32 @@ def test_scattered_records_are_those_of_an_index(tmp_path: Path) -> None:
     at = np.array([3, 3, 49, 0])
     np.testing.assert_array_equal(gather_records(array, at, 2), np.asarray(array)[:, :, at])
     np.testing.assert_array_equal(gather_records(array[:, 0], at, 1), np.asarray(array)[:, 0, at])
+
+
+def test_without_a_folder_for_temporary_files_the_message_says_how_to_name_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a container that is read-only: no file of the user's is damaged."""
+
+    def gettempdir() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", gettempdir)
+    for make in (temporary, temporary_folder().__enter__):
+        with pytest.raises(StorageError, match="TMPDIR"):
+            make()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "full"), RuntimeError("parquet: No space left on device (os error 28)")],
+    ids=["Python", "polars"],
+)
+def test_a_full_folder_for_temporary_files_is_named(error: Exception) -> None:
+    with pytest.raises(StorageError, match=r"the disk is full.*TMPDIR"), temporary_errors():
+        raise error
+
+
+def test_other_errors_are_not_those_of_a_disk() -> None:
+    with pytest.raises(ValueError, match="os error 2"), temporary_errors():
+        raise ValueError("no such file (os error 2)")

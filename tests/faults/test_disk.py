@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -104,3 +105,15 @@ def _results(out: Path) -> dict[str, bytes]:
         for name, content in files_under(out).items()
         if not name.endswith(("manifest.json", "sha256.json"))
     }
+
+
+def test_a_full_folder_for_temporary_files_is_one_line(
+    mount: Mount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is as good as before; what is wrong is the disk that its columns are written to."""
+    rows = "".join(f"r{row},{row % 2},{row / 7:.6f},{row / 3:.6f}\n" for row in range(40_000))
+    (tmp_path / "table.csv").write_text(f"id,label,a,b\n{rows}")
+    monkeypatch.setattr(tempfile, "tempdir", str(mount("size=64k")))
+    ended = run_command("audit", "--predictions", tmp_path / "table.csv", "--out", tmp_path / "run")
+    assert ended.exit_code == 3
+    assert "disk is full" in ended.err and "TMPDIR" in ended.err and len(ended.err.splitlines()) == 1

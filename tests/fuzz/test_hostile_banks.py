@@ -18,7 +18,7 @@ import pytest
 from leakscope.bank.bank import Bank
 from leakscope.bank.merge import plan_merge, write_merge
 from leakscope.disclosure import KEY, keyed_ids
-from leakscope.errors import CorruptBankError, LeakscopeError
+from leakscope.errors import CorruptBankError, LeakscopeError, StorageError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.runs.verification import verify_run
 from tests.fuzz.documents import reseal
@@ -172,6 +172,13 @@ for run in sys.argv[1:]:
         code = end.code
     print(f"exit code {code}", flush=True)
 """
+
+
+def test_folders_within_folders_are_not_walked_through(run: Path) -> None:
+    """A thousand of them would end the process."""
+    (run / "signals" / "/".join("d" * 60)).mkdir(parents=True)
+    with pytest.raises(StorageError, match="folders within folders, 40 deep"):
+        verify_run(run)
 
 
 @pytest.mark.slow

@@ -54,6 +54,10 @@ def test_a_user_s_factory_is_called_with_shape_classes_and_options(own_module):
         ("transformer", "net='transformer' is unknown; choose one of cnn, "),
         ("no_such_package_here:f", "cannot be imported .*no_such_package_here.* install it"),
         ("math:no_such_function", "cannot be imported .*no_such_function"),
+        (
+            "nets_of_mine.py:build",
+            "write for example 'nets_of_mine:build', and run leakscope from the folder",
+        ),
         ("math:", "net='math:' cannot be imported"),
         (":f", "net=':f' cannot be imported"),
     ],

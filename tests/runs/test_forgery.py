@@ -15,6 +15,7 @@ from leakscope.audits.run import audit, recompute
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import SEAL
 from leakscope.disk.storage import sha256_of
+from leakscope.errors import CorruptBankError
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.results import AuditResults
 from leakscope.runs import rewritten
@@ -90,6 +91,14 @@ def test_a_single_value_in_a_later_block_is_named_and_rounding_is_not(
     (problem,) = forge_table(run / RECORDS, lambda t: nudged(1e-6)(t).select(t.columns))
     assert f"advantage of row {row}" in problem
     assert forge_table(run / RECORDS, lambda t: nudged(1e-13)(t).select(t.columns)) == []
+
+
+def test_a_number_that_only_other_readers_see_is_named(run: Path) -> None:
+    """Python takes the last value of a name, other readers of JSON the first."""
+    results = run / "results.json"
+    forge_text(results, lambda text: text.replace("{", '{"headline": {"auc": {"value": 0.5}},', 1))
+    with pytest.raises(CorruptBankError, match="'headline' is there twice"):
+        verify_run(run)
 
 
 def test_rows_and_columns_that_are_gone_are_named(run: Path) -> None:

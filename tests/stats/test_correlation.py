@@ -149,3 +149,17 @@ def test_ranks_can_favor_what_values_do_not():
           for name in ("pearson", "spearman", "kendall")}  # fmt: skip
     assert by["pearson"].intervals[2].low > 0
     assert by["spearman"].intervals[2].high < 0 and by["kendall"].intervals[2].high < 0
+
+
+def test_equal_means_share_a_rank_whatever_the_order_of_their_sums():
+    """0.5 + gap / 2 orders settings exactly as the gap does, also those whose gaps have the same mean."""
+    gaps = np.array([[0.1, 0.3, 0.2], [0.2, 0.1, 0.3], [0.3, 0.2, 0.1]]).T  # every setting has the mean 0.2
+    gaps = np.concatenate([gaps, gaps + 0.1], axis=1)
+    assert len(set(gaps.mean(axis=0))) > 2  # in the last digits
+    for by in ("spearman", "kendall"):
+        found = compare_predictors(0.5 + gaps / 2, gaps, np.arange(6.0), seed=0, n_draws=50, by=by)
+        np.testing.assert_allclose(found.draws[:, 0][np.isfinite(found.draws[:, 0])], 1)
+        expected = (stats.spearmanr if by == "spearman" else stats.kendalltau)(
+            [0] * 3 + [1] * 3, np.arange(6)
+        )
+        assert found.estimate[1] == pytest.approx(expected.statistic)

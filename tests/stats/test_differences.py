@@ -107,6 +107,21 @@ def test_auc_difference_of_other_members_covers_as_it_says() -> None:
     assert 0.91 <= np.mean(covered) <= 0.985
 
 
+def test_a_single_record_that_changes_sides_leaves_an_interval_that_covers() -> None:
+    """As of a model before and after one person was taken out: nobody estimates variance from one record."""
+    rng, covered, widths = np.random.default_rng(4), [], []
+    for _ in range(400):
+        first = rng.permutation(60) < 30
+        second = first.copy()
+        second[np.argmax(first)] = False
+        a, b = (rng.normal(size=60) + members for members in (first, second))
+        interval = auc_difference(a, b, first, second).interval
+        covered.append(0 in interval)
+        widths.append(interval.high - interval.low)
+    assert np.mean(covered) > 0.93
+    assert np.mean(widths) < 0.45
+
+
 def test_unrelated_models_have_the_sum_of_delongs_variances() -> None:
     rng = np.random.default_rng(5)
     is_member = np.arange(4000) % 2 == 0

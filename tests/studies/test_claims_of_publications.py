@@ -107,3 +107,27 @@ def test_every_number_of_the_publication_is_in_a_passage(study: str) -> None:
         if not all(covered[m.start() : m.end()])
     ]
     assert not missing, f"{len(missing)} numbers in no passage, the first: {missing[:5]}"
+
+
+IN_A_TABLE_ONLY = {"com_datasets": {"12.8"}, "com_cinic": {"135"}, "entropy_mnist": {"0.08"}}
+"""Numbers of claims from tables of a publication; the text at hand is a summary without them."""
+
+
+def is_quoted(number: str, numbers: set[float]) -> bool:
+    """Whether a number is in the text, possibly with more digits, or as a share instead of a percentage."""
+    value, digits = float(number.replace(",", "")), len(number.partition(".")[2])
+    return any(abs(scale * one - value) <= 0.5 * 10**-digits + 1e-9 for one in numbers for scale in (1, 100))
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_published_value_is_one_that_the_publication_states(study: str) -> None:
+    numbers = {float(one.replace(",", "")) for one in re.findall(r"\d[\d,]*(?:\.\d+)?", publication(study))}
+    for claim in study_claims(study).claims:
+        stated, equals, ratio = (
+            claim.published.partition(" = ") if " / " in claim.published else (claim.published, "", "")
+        )
+        missing = {one for one in NUMBER.findall(stated) if not is_quoted(one, numbers)}
+        assert missing <= IN_A_TABLE_ONLY.get(claim.key, set()), (claim.key, missing)
+        if equals and ratio[:1].isdigit():
+            first, second = (float(one) for one in stated.split(" / "))
+            assert abs(first / second - float(ratio)) <= 0.05 + 1e-9, claim.key

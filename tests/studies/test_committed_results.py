@@ -135,6 +135,25 @@ def test_the_committed_scores_give_the_committed_figures() -> None:
         assert auc(one.astype(np.float64), is_member) == pytest.approx(truth.auc.value, abs=5e-4)
 
 
+def test_what_ties_cost_is_as_the_page_says() -> None:
+    """Of the scores as calibrated, and of the tie-broken ones that float32 merges again."""
+    results: EnsembleResults = read("ensemble", "full", EnsembleResults)
+    figures = results.attackers["mlp"]
+    rates = (figures.with_ties.tpr_at_fpr.value, figures.tpr_at_fpr.value)
+    outputs = read_outputs(RESULTS / "ensemble" / "full-outputs.npz")
+    is_member = outputs.is_member[~outputs.is_public]
+    scores = scores_of(RESULTS / "ensemble" / f"full-{SCORES}")["mlp"]
+    thresholds = np.unique(scores)
+    false_rates, true_rates = (
+        1 - np.searchsorted(np.sort(scores[side]), thresholds) / side.sum()
+        for side in (~is_member, is_member)
+    )
+    merged = true_rates[false_rates <= 0.05].max()
+    page = " ".join((RESULTS.parent / "ensemble.md").read_text().split())
+    assert f"is {100 * rates[0]:.1f}% instead of {100 * rates[1]:.1f}%." in page
+    assert f"lowers the TPR of the MLP to {100 * merged:.1f}%." in page
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "full"])
 def test_the_committed_outputs_give_the_committed_results(name: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -276,6 +277,19 @@ def test_it_is_compiled_once_and_loaded_again(folder: Path, monkeypatch: pytest.
     assert load(folder, "perceptrons", is_right) is not None
     assert list(folder.iterdir()) == before
     assert sorted(path.suffix for path in before) == [".sha256", ".so"], "nothing else is left behind"
+
+
+def test_it_is_loaded_again_where_files_are_written_for_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else torch would train from the second process on, more slowly and with other last digits."""
+    before = os.umask(0o002)
+    try:
+        assert load(tmp_path / "compiled", "noise", lambda _library: True) is not None
+    finally:
+        os.umask(before)
+    monkeypatch.setenv("CC", "there-is-no-such-compiler")
+    assert load(tmp_path / "compiled", "noise", lambda _library: True) is not None
 
 
 def _missing(path: Path) -> str:

@@ -15,9 +15,10 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import Blocks
+from leakscope.code_identity.origin import origin_of
 from leakscope.errors import InputError
 from leakscope.types import Design, Signals
-from leakscope.user_code import import_object
+from leakscope.user_code import import_object, is_named_by_a_run
 
 
 def logistic_regression() -> Any:
@@ -43,10 +44,24 @@ def perceptron() -> Any:
 
 def classifier_from(setting: str, path: str) -> Any:
     """The classifier that the class or factory at "package.module:name" makes; `setting` is for errors."""
-    classifier = import_object(setting, path, "sklearn.tree:DecisionTreeClassifier")()
+    classifier = maker_of_classifier(setting, path)()
     if not (hasattr(classifier, "fit") and hasattr(classifier, "predict_proba")):
         raise InputError(f"{setting}={path!r} has no fit and predict_proba; name a classifier")
     return classifier
+
+
+def maker_of_classifier(setting: str, path: str) -> Any:
+    """What is called for a classifier. Where a run names it, it is no function of an installed package.
+
+    Calling such a function may do anything: `pytest:main` runs the tests in the current folder.
+    """
+    make = import_object(setting, path, "sklearn.tree:DecisionTreeClassifier")
+    if is_named_by_a_run() and make not in (logistic_regression, random_forest, perceptron):
+        origin = origin_of(path.partition(":")[0])
+        is_classifier = isinstance(make, type) and hasattr(make, "fit") and hasattr(make, "predict_proba")
+        if not is_classifier and (origin is None or origin.package is not None):
+            raise InputError(f"{setting}={path!r} is no class of a classifier; it was not called")
+    return make
 
 
 @dataclass(frozen=True)

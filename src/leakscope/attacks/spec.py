@@ -17,9 +17,10 @@ from typing import Any
 
 from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import attack_classes
+from leakscope.attacks.shokri import maker_of_classifier
 from leakscope.errors import InputError, choose_from, did_you_mean
 from leakscope.options import accepted_values, read_call
-from leakscope.user_code import import_object, names_code, path_of, search_in
+from leakscope.user_code import import_object, is_named_by_a_run, names_code, path_of, search_in
 
 AttackSpec = str | Attack | Mapping[str, Any]
 """What a user may write for an attack."""
@@ -46,7 +47,11 @@ def resolve(spec: AttackSpec, folder: Path | None = None) -> Attack:
         name, options = _parse(spec)
     else:
         raise InputError(f"attack={spec!r}: expected a name, a table with `name`, or an Attack object")
-    if any(isinstance(value, str) and names_code(value) for value in options.values()):
+    named = [value for value in options.values() if isinstance(value, str) and names_code(value)]
+    if named and is_named_by_a_run():
+        for value in named:  # before anything calls it
+            maker_of_classifier(f"attack={name!r}", value)
+    elif named:
         search_in(folder)
     return _create(_class_of(name, folder), name, options)
 

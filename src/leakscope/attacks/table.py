@@ -109,7 +109,7 @@ def markdown() -> str:
     attacks = [(f"`{name}`", f"`{options}`" if options else "", *rest) for name, options, *rest in cells]
     signals = [(f"`{signal.name}`", signal.task, signal.inputs, signal.direction) for signal in SIGNALS]
     signal_head = ("signal", "models", "computed from", "members' values")
-    return "\n\n".join((_markdown_table(head, attacks), _markdown_table(signal_head, signals))) + "\n"
+    return "\n\n".join((markdown_table(head, attacks), markdown_table(signal_head, signals))) + "\n"
 
 
 def _row(attack: Attack) -> AttackRow:
@@ -147,6 +147,7 @@ def _variants(attack: Attack) -> Iterator[Attack]:
         yield from (replace(attack, **{name: value}) for value in values if value != getattr(attack, name))
 
 
-def _markdown_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+def markdown_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table as documentation has it, without a newline at its end."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

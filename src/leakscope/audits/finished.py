@@ -22,6 +22,7 @@ from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AuditResults
 from leakscope.signals.registry import QUERY_LOG_ODDS, Task, task_of
+from leakscope.user_code import named_by_a_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,8 @@ class FinishedRun:
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """The attacks the run was judged by earlier."""
-        return resolve_all(self.earlier.attacks)
+        with named_by_a_run():
+            return resolve_all(self.earlier.attacks)
 
     @property
     def default_fpr_budgets(self) -> tuple[float, ...]:

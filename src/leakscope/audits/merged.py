@@ -32,6 +32,7 @@ from leakscope.evaluate.verdict import Verdict
 from leakscope.privacy.claim import Claim
 from leakscope.report.previews import joined_previews
 from leakscope.signals.registry import Task, task_of
+from leakscope.user_code import named_by_a_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,8 @@ class MergedRuns:
     @property
     def default_attacks(self) -> tuple[Attack, ...]:
         """Every attack of one of the audits."""
-        return resolve_all(attack for config in self.configs.values() for attack in config.attacks)
+        with named_by_a_run():
+            return resolve_all(attack for config in self.configs.values() for attack in config.attacks)
 
     @property
     def default_fpr_budgets(self) -> tuple[float, ...]:

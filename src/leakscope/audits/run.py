@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from leakscope.attacks.spec import resolve
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.settings import STORED, AuditSettings
 from leakscope.audits.source import Evidence, PreparedAudit, Progress, Source
@@ -38,6 +39,7 @@ from leakscope.recipe import AnyRecipe, EstimatorRecipe
 from leakscope.report.page import pack_plotly, pages_to_write
 from leakscope.signals.output_filter import NO_FILTER, OutputFilter
 from leakscope.types import Records
+from leakscope.user_code import named_by_a_run
 
 if TYPE_CHECKING:
     from leakscope.audits.rewriting import AuditAgain
@@ -205,6 +207,9 @@ def run_audit(
                 clear_run_folder(folder)
             if settings.disclosure.redacted or was_redacted:
                 redaction_key(folder)  # first, so that the run stays redacted when it is resumed
+            with named_by_a_run():  # before hours of training
+                for attack in _earlier_attacks(folder):
+                    resolve(attack)
             return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
 
 
@@ -231,7 +236,8 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     from leakscope.audits.report.page import write_report
     from leakscope.evaluate.judge import judge, write_record_table
 
-    config = _with_earlier_attacks(evidence.config, folder)
+    earlier = _earlier_attacks(folder)
+    config = replace(evidence.config, attacks=tuple(dict.fromkeys([*earlier, *evidence.config.attacks])))
     pack_plotly()  # while the attacks run
     judged = judge(evidence.bank, config, evidence.metadata)
     evidence.metadata.write(folder)
@@ -244,15 +250,14 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
     return Verdict(results, folder)
 
 
-def _with_earlier_attacks(config: EvaluationConfig, folder: Path) -> EvaluationConfig:
-    """The config with the attacks that the run was asked about earlier, so that no result is lost."""
+def _earlier_attacks(folder: Path) -> tuple[str, ...]:
+    """The attacks that the run was asked about earlier, which it is asked about again: no result is lost."""
     if not (folder / RESULTS).exists():
-        return config
+        return ()
     try:
-        earlier = read_results(folder, AuditResults).config
+        return read_results(folder, AuditResults).config.attacks
     except LeakscopeError:  # of another format, or damaged: it is written anew
-        return config
-    return replace(config, attacks=tuple(dict.fromkeys([*earlier.attacks, *config.attacks])))
+        return ()
 
 
 def _write_previews(folder: Path, evidence: Evidence, judged: Judged, is_private: bool) -> None:

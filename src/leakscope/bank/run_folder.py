@@ -15,6 +15,7 @@ import json
 import math
 import os
 import shutil
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -197,7 +198,9 @@ def read_json(path: Path) -> dict[str, Any]:
                     f"{path} has {n_bytes:,} bytes, and no run writes more than {_LARGEST_JSON:,}; "
                     "get the run again from whoever made it"
                 )
-            value: dict[str, Any] = json.load(file, parse_float=_finite, parse_constant=_finite)
+            value: dict[str, Any] = json.load(
+                file, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_distinct
+            )
     except FileNotFoundError as error:
         raise InputError(f"{path} is missing") from error
     except OSError as error:
@@ -206,6 +209,15 @@ def read_json(path: Path) -> dict[str, Any]:
         raise CorruptBankError(f"{path} is damaged: not readable as JSON ({error})") from error
     if not isinstance(value, dict):
         raise CorruptBankError(f"{path} is damaged: not a JSON object")
+    return value
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file. Of two values of one name, other readers may see the one that we do not."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = next(name for name, n in Counter(name for name, _ in pairs).items() if n > 1)
+        raise ValueError(f"{twice!r} is there twice")
     return value
 
 

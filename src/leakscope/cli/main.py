@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import io
 import sys
@@ -132,9 +133,10 @@ def _outlive_readers() -> None:
             stream.flush()
             buffer = io.BufferedWriter(_Unread(number, "w", closefd=False))
             is_live = name == "stderr" or stream.isatty()
-            setattr(
-                sys, name, io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=is_live)
-            )
+            is_utf8 = codecs.lookup(stream.encoding).name == "utf-8"
+            # A run must not fail for want of a ± in the encoding of a terminal or a log.
+            errors = "replace" if name == "stdout" and not is_utf8 else stream.errors
+            setattr(sys, name, io.TextIOWrapper(buffer, stream.encoding, errors, line_buffering=is_live))
 
 
 def _require_address_space() -> None:

@@ -167,7 +167,7 @@ def _cost_rows(cost: Cost) -> Iterator[tuple[str, str, str]]:
 
 
 def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
-    from leakscope.audits.planning.plan import SUPPOSED_AUC, SUPPOSED_TPR
+    from leakscope.audits.planning.plan import SUPPOSED_AUC
 
     resolved, several = planned.resolution, _has_several_targets(planned)
 
@@ -179,7 +179,9 @@ def _resolution_rows(planned: Plan) -> Iterator[tuple[str, str, str]]:
     spread = f"about ± {resolved.auc_all_targets:.3f} over all targets"
     yield "AUC", f"± {resolved.auc_one_target:.3f}", how(f"one target, AUC {SUPPOSED_AUC:g}", spread)
     for rate in resolved.rates:
-        width = how(f"one target, TPR {SUPPOSED_TPR:.0%}", f"about ± {rate.all_targets:.1%} over all targets")
+        width = how(
+            f"one target, TPR {rate.supposed:.0%}", f"about ± {rate.all_targets:.1%} over all targets"
+        )
         shown = ("not resolvable", rate.reason) if rate.reason else (f"± {rate.one_target:.1%}", width)
         yield f"TPR at {100 * rate.fpr:.6g}% FPR", *shown
     if resolved.record_advantage is not None:

@@ -31,13 +31,15 @@ def _coarse(results: ComparisonResults) -> ComparisonResults:
 def _comparison(comparison: RunComparison, rounding: Rounding) -> RunComparison:
     accuracy = comparison.accuracy
     if accuracy is not None:
-        members, nonmembers = (_figure(one, rounding) for one in (accuracy.members, accuracy.nonmembers))
+        members, nonmembers = (
+            rounded_figure(one, rounding) for one in (accuracy.members, accuracy.nonmembers)
+        )
         accuracy = replace(accuracy, members=members, nonmembers=nonmembers)
-    leakage = tuple(_figure(figure, rounding) for figure in comparison.leakage)
+    leakage = tuple(rounded_figure(figure, rounding) for figure in comparison.leakage)
     return replace(comparison, leakage=leakage, accuracy=accuracy)
 
 
-def _figure(figure: FigureT, rounding: Rounding) -> FigureT:
+def rounded_figure(figure: FigureT, rounding: Rounding) -> FigureT:
     """Both figures rounded, their difference, and an interval around it that contains the exact one."""
     if figure.baseline is None or figure.other is None or figure.difference is None:
         return figure
@@ -48,5 +50,6 @@ def _figure(figure: FigureT, rounding: Rounding) -> FigureT:
         end = getattr(figure, name)
         if end is not None:
             width = rounding.up(abs(end - figure.difference) + rounding.step)
-            ends[name] = round(difference + (width if end > figure.difference else -width), 9)
+            rounded = round(difference + (width if end > figure.difference else -width), 9)
+            ends[name] = min(max(rounded, -1.0), 1.0) if -1 <= end <= 1 else rounded
     return replace(figure, baseline=baseline, other=other, difference=difference, **ends)

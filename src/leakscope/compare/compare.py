@@ -12,10 +12,10 @@ intervals hold one by one, and single records have a false discovery rate of 5%.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from leakscope.report.notebook import summary_and_table
 from leakscope.report.page import pages_to_write
 from leakscope.stats.differences import Difference, Replicated, jackknife_difference, recovered_difference
 from leakscope.stats.intervals import Interval
+from leakscope.user_code import named_by_a_run
 
 KIND = "compare"
 RESULTS_TYPE = ComparisonResults
@@ -88,6 +89,7 @@ class Comparison:
         return summary_and_table(self.summary(), table.head, table.rows)
 
 
+@named_by_a_run()
 def compare(
     runs: Sequence[Path | str], out: Path | str, disclosure: Disclosure = DEFAULT_DISCLOSURE
 ) -> Comparison:
@@ -195,11 +197,11 @@ def _compared(
     for row in rows.values():
         if row.key.column is not None:
             groups[row.key.column].append(GroupDifference(*_figure(row), group=str(row.key.group)))
-    first_recipe, second_recipe = (dict(audit.results.population.recipe) for audit in audits)
+    first_recipe, second_recipe = (audit.results.population.recipe for audit in audits)
     has_records = spec.record_attack is not None
     return RunComparison(
         run=audits[1].name,
-        recipe_differences=tuple(differences(first_recipe, second_recipe, here="here")),
+        recipe_differences=recipe_differences(first_recipe, second_recipe),
         is_paired=is_paired or audits[0].results.is_of_one_model,
         leakage=tuple(leakage),
         accuracy=AccuracyDifferences(*accuracy) if accuracy else None,
@@ -225,6 +227,13 @@ def _rows(
         _Row(key, first.value(key), second.value(key), *(first.difference(second, key, x) for x in levels))
         for key in keys
     ]
+
+
+def recipe_differences(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
+    """What differs between two recipes; without the hashes of parameters where their values are named."""
+    found = differences(dict(baseline), dict(other), here="here")
+    are_named = any(one.startswith("parameters.") for one in found)
+    return tuple(one for one in found if not (are_named and one.startswith("code.values.parameters.")))
 
 
 def outcome(leakage: Sequence[LeakageDifference]) -> Outcome:

@@ -119,7 +119,7 @@ def _differences_section(results: ComparisonResults) -> Section:
     figure = {
         "data": [zero, *(_differences_trace(c, index, n_runs, names) for index, c in enumerate(comparisons))],
         "layout": {
-            "xaxis": axis("difference from the baseline (right is worse)", zeroline=False),
+            "xaxis": axis("difference", zeroline=False),  # a longer title does not fit on a phone
             "yaxis": y_axis,
             "showlegend": n_runs > 1,
             "hovermode": "closest",

@@ -6,7 +6,6 @@ What is held of a file is what is made of it: features (on disk where they are m
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from leakscope.data.text_values import values_of
 from leakscope.disk.mmap_rows import row_blocks
 from leakscope.disk.parquet import ParquetFileError, check_parquet
 from leakscope.disk.scratch import blocks, evict_pages, machine_memory, temporary
-from leakscope.disk.storage import open_regular
+from leakscope.disk.storage import open_regular, temporary_errors, temporary_folder
 from leakscope.disk.string_arrays import from_series, numbered_ids
 from leakscope.errors import InputError
 from leakscope.frames.columns import from_polars
@@ -73,15 +72,16 @@ def column_file(path: Path, as_text: Sequence[str] = ()) -> Iterator[ColumnFile]
     import polars as pl
 
     # Threads of polars may still write there when it has refused the file.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _read_errors(path):
+    with temporary_folder() as folder, _read_errors(path):
         readable = path
         if path.suffix.lower() == ".csv":
             refuse_absurd_text(path)
-            readable = Path(folder) / "columns.parquet"
+            readable = folder / "columns.parquet"
             # The whole column decides its type: a guess from the first rows fails on the first odd value.
             overrides = dict.fromkeys(as_text, pl.String)
             scan = scan_csv(path, schema_overrides=overrides, infer_schema_length=None)
-            scan.sink_parquet(readable, compression="lz4")
+            with temporary_errors():
+                scan.sink_parquet(readable, compression="lz4")
             written = pl.scan_parquet(readable, glob=False, hive_partitioning=False)
             if written.select(pl.last().is_null().any()).collect().item():
                 refuse_short_rows(path)

@@ -6,7 +6,6 @@ to a memory map, one column at a time, so that what is held in memory are labels
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +45,7 @@ from leakscope.data.predictions import (
     refuse_probabilities,
 )
 from leakscope.disk.scratch import Scratch, evict_pages, temporary
+from leakscope.disk.storage import temporary_folder
 from leakscope.errors import InputError
 
 _MOST_GROUPS = 100  # different values of one column; more are no groups, but numbers or texts
@@ -61,13 +61,13 @@ class _Labels(NamedTuple):
 
 def read_prediction_columns(path: Path, given: PredictionColumns) -> Predictions:
     """The predictions of a csv or parquet file; see `leakscope.data.predictions.read_predictions`."""
-    with _opened(path, given) as file, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with _opened(path, given) as file, temporary_folder() as folder:
         roles = _without_repeated_index(file, table_roles(file.names, given), given)
         target, classes = _target(file, roles, given)
         model = model_column(file.names, given)
         if given.model_column is not None or (model is not None and repeats_records(file, roles)):
             assert model is not None, "a column that is given was found"
-            at = Path(folder) / "side_by_side.parquet"
+            at = folder / "side_by_side.parquet"
             file = side_by_side(file, roles, target.names, model, given.target, at)
             _, classes = _target(file, roles, given)
         elif given.target is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from leakscope.data.column_file import ColumnFile
 from leakscope.data.columns import listed
 from leakscope.data.prediction_roles import TableRoles
+from leakscope.disk.storage import temporary_errors
 from leakscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def side_by_side(
         rows = _rows_of(file, model, name, roles.id).select(roles.id, *needed)
         wide = _joined(wide, rows, roles, f"reference_{number}_", name)
     wide = wide.drop(model)
-    wide.write_parquet(to, compression="lz4")
+    with temporary_errors():
+        wide.write_parquet(to, compression="lz4")
     return ColumnFile(to, tuple(wide.columns), len(wide))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
+from leakscope.attacks.table import markdown_table
 from leakscope.defences.base import Defence
 from leakscope.defences.registry import defence_classes, strengths_of
 from leakscope.options import accepted_values, option_text
@@ -56,8 +57,7 @@ def markdown() -> str:
         (f"`{name}`", changes, f"`{options}`" if options else "", *rest)
         for name, changes, options, *rest in cells
     ]
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return markdown_table(head, rows) + "\n"
 
 
 def _row(defence: Defence) -> DefenceRow:

@@ -76,9 +76,24 @@ class Scratch:
 IN_MEMORY = Scratch()
 
 
+def temporary_place() -> Path:
+    """The folder that temporary files are written in.
+
+    Raises:
+        StorageError: there is none that can be written, as in a container that is read-only.
+    """
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise StorageError(
+            "there is no folder for temporary files; name one that can be written in the environment "
+            "variable TMPDIR"
+        ) from error
+
+
 def temporary() -> Scratch:
     """For data that are read before there is a run folder; TMPDIR in the environment says where."""
-    return Scratch(Path(tempfile.gettempdir()))
+    return Scratch(temporary_place())
 
 
 def machine_memory() -> int:

@@ -11,18 +11,21 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import numpy as np
 
 from leakscope.array_types import AnyArray
 from leakscope.disk.mmap_rows import row_blocks
+from leakscope.disk.scratch import temporary_place
 from leakscope.errors import InputError, StorageError, UnusablePathError
 
 _HASHED_AT_ONCE = 1 << 22
@@ -33,6 +36,7 @@ LOCK = ".leakscope-lock"
 _REASONS = {
     errno.ENOSPC: "the disk is full; free some space, or choose another folder with {option}",
     errno.EDQUOT: "the disk quota is used up; free some space, or choose another folder with {option}",
+    errno.EFBIG: "no file may be this large (`ulimit -f`); choose another folder with {option}",
     errno.EROFS: "the file system is read-only; choose another folder with {option}",
     errno.EACCES: "no permission to write there; choose another folder with {option}",
     errno.EPERM: "no permission to write there; choose another folder with {option}",
@@ -43,6 +47,8 @@ _REASONS = {
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one with {option}",
     errno.ELOOP: "its links lead in a circle; choose another folder with {option}",
 }
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_DEEPEST = 40
 _LASTING = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP}
 """Refusals of a name, which no free space and no waiting end."""
 
@@ -60,6 +66,30 @@ def storage_errors(path: Path, option: str = "--out") -> Iterator[None]:
         reason = _REASONS.get(error.errno or 0, "{other}").format(option=option, other=other)
         kind = UnusablePathError if error.errno in _LASTING else StorageError
         raise kind(f"cannot write {path}: {reason}") from error
+
+
+@contextmanager
+def temporary_errors() -> Iterator[None]:
+    """Says in one line that there is no room for temporary files, also where polars writes them."""
+    try:
+        yield
+    except Exception as error:  # those of polars have the number in their text alone
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = getattr(error, "errno", None) or int(found[1] if found else 0)
+        if number not in _NO_ROOM:
+            raise
+        with storage_errors(temporary_place(), "the environment variable TMPDIR"):
+            raise OSError(number, os.strerror(number)) from error
+
+
+@contextmanager
+def temporary_folder(prefix: str = "leakscope-") -> Iterator[Path]:
+    """A folder that is gone at the end of the block."""
+    place = temporary_place()
+    with temporary_errors():
+        made = TemporaryDirectory(dir=place, prefix=prefix, ignore_cleanup_errors=True)
+    with made as name:
+        yield Path(name)
 
 
 @contextmanager
@@ -233,12 +263,14 @@ def sha256_of(path: Path) -> str:
 
 
 def refuse_irregular(folder: Path) -> None:
-    """Raises when something in the folder is neither a file nor a folder.
+    """Raises when something in the folder is neither a file nor a folder, or lies deeper than any of a run.
 
     What is written through a link would land elsewhere, and reading a pipe or a device might never end.
     """
     with storage_errors(folder):
         for path in folder.rglob("*"):
+            if len(path.parts) > len(folder.parts) + _DEEPEST:  # walking through them would end the process
+                raise StorageError(f"{folder} holds folders within folders, {_DEEPEST} deep; remove them")
             if path.is_symlink():
                 raise StorageError(
                     f"{path} is a link, and what a run writes must stay in its folder; "

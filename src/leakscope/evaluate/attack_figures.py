@@ -152,13 +152,21 @@ def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScore
     return on_threads(released, sides, sum(map(len, sides[0])) if sides else 0)
 
 
+class _CurveFigures(NamedTuple):
+    """Figures of ROC curves; one TPR for each FPR."""
+
+    auc: Figure
+    advantage: Figure
+    tprs: list[Figure]
+
+
 def _curve_figures(
     sides: Sequence[SplitScores],
     advantages: FloatArray,
     variances: CurveVariances,
     budgets: Sequence[float],
     n_least: int = 0,
-) -> tuple[Figure, Figure, list[Figure]]:
+) -> _CurveFigures:
     """AUC, advantage, and TPR at each FPR.
 
     Args:
@@ -171,38 +179,34 @@ def _curve_figures(
     counts = np.array([min(map(len, side)) >= max(n_least, 1) for side in sides])
     n_members = len(sides[0].members)
 
-    def figure(
-        values: Sequence[float],
-        variance: Variance,
-        otherwise: Callable[[float, float], Interval],
-        *,
-        is_rate: bool = True,
-    ) -> Figure:
-        defined = np.where(counts, np.array(values), np.nan)
-        if len(sides) > 1:
-            return figure_of_targets(defined, variance, otherwise, is_rate=is_rate)
-        own = of_one_target(variance, *map(len, sides[0]))
-        return figure_of_targets(defined, own, otherwise, is_rate=is_rate, n_most=n_members)
-
     def of_rate(rate: float, level: float) -> Interval:
         return clopper_pearson(round(rate * n_members), n_members, level)
 
-    aucs = _of_each(auc_of_split, sides)
-    auc = figure(aucs, variances.auc, of_rate)  # as if each member were compared with one non-member
-    if len(sides) == 1 and counts[0]:  # on the logit scale, which holds for few records as well
-        interval, wider = (delong_of_split(sides[0], level).interval for level in (LEVEL, GATE_LEVEL))
-        auc = Figure(auc.value, interval.low, interval.high, None, high_99=wider.high)
-    undefined = [float("nan")] * len(sides)
-    tprs = [
-        figure(
-            [tpr_at_expected_fpr(side, budget) for side in sides] if budget in variances.tpr else undefined,
-            variances.tpr.get(budget, variances.auc),
-            of_rate,
-        )
-        for budget in budgets
-    ]
-    advantage = figure(advantages.tolist(), variances.advantage, of_rate, is_rate=False)
-    return auc, _of_any_threshold(advantage, sides[0]) if len(sides) == 1 else advantage, tprs
+    def figure(values: Sequence[float], variance: Variance, *, is_rate: bool = True) -> Figure:
+        defined = np.where(counts, np.array(values), np.nan)
+        if len(sides) > 1:
+            return figure_of_targets(defined, variance, of_rate, is_rate=is_rate)
+        own = of_one_target(variance, *map(len, sides[0]))
+        return figure_of_targets(defined, own, of_rate, is_rate=is_rate, n_most=n_members)
+
+    def tpr(budget: float) -> Figure:
+        is_measured = budget in variances.tpr
+        rates = [tpr_at_expected_fpr(side, budget) if is_measured else float("nan") for side in sides]
+        return figure(rates, variances.tpr.get(budget, variances.auc))
+
+    # As if each member were compared with one non-member.
+    auc = figure(_of_each(auc_of_split, sides), variances.auc)
+    advantage = figure(advantages.tolist(), variances.advantage, is_rate=False)
+    if len(sides) == 1:
+        auc = _by_delong(auc, sides[0]) if counts[0] else auc
+        advantage = _of_any_threshold(advantage, sides[0])
+    return _CurveFigures(auc, advantage, [tpr(budget) for budget in budgets])
+
+
+def _by_delong(auc: Figure, sides: SplitScores) -> Figure:
+    """The AUC of one target with an interval on the logit scale, which holds for few records as well."""
+    interval, wider = (delong_of_split(sides, level).interval for level in (LEVEL, GATE_LEVEL))
+    return Figure(auc.value, interval.low, interval.high, None, high_99=wider.high)
 
 
 def _of_any_threshold(advantage: Figure, sides: SplitScores) -> Figure:

@@ -29,6 +29,7 @@ from leakscope.disk.storage import confined_to
 from leakscope.errors import CorruptBankError, InputError
 from leakscope.evaluate.judge import RECORDS
 from leakscope.report.page import PAGE, REDACTED_PAGE, pages_to_write
+from leakscope.user_code import named_by_a_run
 
 KINDS = {
     "audit": "leakscope.audits.run",
@@ -87,6 +88,7 @@ def schema(kind: str) -> dict[str, Any]:
     return results_schema(kind_module(kind).RESULTS_TYPE, kind)
 
 
+@named_by_a_run()
 def rebuild_report(folder: Path, disclosure: Disclosure = DEFAULT_DISCLOSURE) -> Path:
     """Writes the pages of a finished run again; returns the path of the first.
 

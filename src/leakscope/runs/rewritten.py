@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ import numpy as np
 from leakscope.disclosure import Disclosure
 from leakscope.disk.parquet import read_stored_block, stored_columns, stored_height
 from leakscope.disk.scratch import blocks
+from leakscope.disk.storage import temporary_folder
 from leakscope.evaluate.judge import RECORDS, ROWS
 from leakscope.report.page import MARKDOWN, PAGE, REDACTED_PAGE, pages_to_write
 
@@ -68,9 +69,9 @@ def compare_rewritten(folder: Path, again: Any, is_same_version: bool) -> Rewrit
         again: what the kind's `recompute_all` returned.
         is_same_version: whether this version of leakscope wrote the run; another words pages differently.
     """
-    with TemporaryDirectory(prefix="leakscope-verify-") as name, warnings.catch_warnings():
+    with temporary_folder("leakscope-verify-") as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numbers that nobody measured may overflow an axis
-        tables = Path(name) / "tables"
+        tables = place / "tables"
         tables.mkdir()
         again.write_tables(tables)
         problems = [problem for table in _TABLES for problem in _table_problems(folder, tables, table)]

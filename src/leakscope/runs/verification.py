@@ -16,6 +16,7 @@ from leakscope.errors import CorruptBankError, InputError
 from leakscope.runs.kinds import is_of_a_run, read_kind
 from leakscope.runs.notes import limits_applied, only_by_checksum
 from leakscope.runs.rewritten import NOTHING, TOLERANCE, compare_rewritten
+from leakscope.user_code import named_by_a_run
 
 
 class Verification(NamedTuple):
@@ -44,6 +45,7 @@ class _Recomputed(NamedTuple):
     again: Any = None
 
 
+@named_by_a_run()
 def verify_run(folder: Path) -> Verification:
     """Every bank's checksums and, if those hold, every number of results.json and every other file.
 

@@ -21,6 +21,7 @@ COEFFICIENTS: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall")
 
 # Spread below this share of the values' size is rounding, not signal.
 _RELATIVE_ROUNDING = 1e-13
+_DIGITS = 12
 # Residuals below this share of the spread mean a variable is fixed by the others.
 _RELATIVE_RESIDUAL = 1e-9
 
@@ -103,11 +104,22 @@ def compare_predictors(
     target, *predictors = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (outcome, first, second)))
 
     def correlations(repeats: IntArray) -> FloatArray:
-        means = [v[repeats].mean(axis=0) for v in (target, *predictors)]  # each (settings,)
+        means = [mean_over(v[repeats], ranked=by != "pearson") for v in (target, *predictors)]
         r_first, r_second = (coefficient(means[0], mean, by) for mean in means[1:])
         return np.array([r_first, r_second, abs(r_first) - abs(r_second)])
 
     return cluster_bootstrap(correlations, len(target), n_draws, seed=seed)
+
+
+def mean_over(repeats: FloatArray, ranked: bool) -> FloatArray:
+    """Mean of (repeats, settings) over the repeats.
+
+    The last digits of a sum depend on its order. Where settings are `ranked` by their means, those digits are
+    cut off, so that equal means share a rank.
+    """
+    mean: FloatArray = repeats.mean(axis=0)
+    largest = float(np.abs(mean).max())
+    return np.round(mean / largest, _DIGITS) if ranked and largest > 0 else mean
 
 
 def coefficient(x: FloatArray, y: FloatArray, by: Coefficient) -> float:

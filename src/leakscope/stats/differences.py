@@ -128,17 +128,23 @@ def auc_difference(
     second, second_auc = _contributions(other, other_members)
     apart = second - first
     stratum = 2 * baseline_members.astype(np.int64) + other_members
+    largest = _largest_part(baseline_members) + _largest_part(other_members)
     variance = 0.0
     for kind in np.unique(stratum):
         own = apart[stratum == kind]
-        if len(own) < 2:
-            nothing = Interval(-1.0, 1.0, level, "none: a single record of some membership")
-            return Difference(second_auc - first_auc, nothing)
+        if len(own) < 2:  # nothing estimates its variance; no variance of such a part is larger
+            variance += float(largest[stratum == kind].sum()) ** 2 / 4
+            continue
         variance += len(own) * float(own.var(ddof=1))
         if is_mostly_one_value(own):  # placements that differ may be missing by chance
             variance += 2 / (len(own) + 2) ** 2
     half_width = -scipy.special.ndtri((1 - level) / 2) * np.sqrt(variance)
     return _around(second_auc - first_auc, half_width, level, "DeLong, paired by record")
+
+
+def _largest_part(is_member: BoolArray) -> FloatArray:
+    """The largest part that each record can have in an AUC."""
+    return 1 / np.where(is_member, is_member.sum(), (~is_member).sum())
 
 
 def tpr_difference(

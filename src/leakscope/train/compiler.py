@@ -94,6 +94,8 @@ def _compiled(command: list[str], source: bytes, path: Path, check: Check) -> ct
         loaded = ctypes.CDLL(str(made))
         is_right = check(loaded)
         record.write_text(_digest(made.read_bytes()) if is_right else _UNUSABLE)
+        made.chmod(0o700)  # where the umask lets a group write, `_is_ours` would refuse it the next time
+        record.chmod(0o600)
         if is_right:
             made.replace(path)
         record.replace(path.with_suffix(".sha256"))

@@ -17,7 +17,7 @@ from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.report.cells import sets_remarks
 from leakscope.audits.report.page import audit_picture, recipe_text
 from leakscope.audits.report.page_figures import groups_section
-from leakscope.audits.report.page_remedies import actions
+from leakscope.audits.report.page_remedies import actions, what_to_do_section
 from leakscope.audits.run import audit
 from leakscope.bank.results import read_results, write_results
 from leakscope.data.predictions import Predictions
@@ -26,7 +26,7 @@ from leakscope.evaluate.config import Source, SourceKind
 from leakscope.evaluate.gate import Gate, GateOutcome, GateResult, LimitOutcome, TprLimit
 from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.rating import highest
-from leakscope.evaluate.rating_results import Rating
+from leakscope.evaluate.rating_results import Rating, RatingPart
 from leakscope.evaluate.results import AuditResults, GroupFigures
 from leakscope.recipe import Distillation, Recipe, Treatment
 from leakscope.report.gauge import Gauge
@@ -193,8 +193,10 @@ def test_a_model_without_references_gets_a_whole_report(tmp_path: Path) -> None:
         "would reveal its members",
         "1, without reference models",
         "there is only one target",
+        "In the order of the input: no figure ranks them.",
     ):
         assert absent in page
+    assert "Most exposed first" not in page and "Select a record to see every" not in page
 
 
 @pytest.mark.parametrize(
@@ -328,6 +330,16 @@ def test_what_to_do_fits_the_outcome(run: Path) -> None:
     assert actions(replace(results, gate=undecided))[0].startswith("Audit with more models")
     failed = Outcome("members", "failed", "The list is wrong.")
     assert actions(replace(results, hygiene=(failed,)))[0].startswith("Repair the audit first")
+
+
+def test_the_level_of_a_large_share_of_exposed_records_is_explained(run: Path) -> None:
+    results = read_results(run, AuditResults)
+    few = tuple(part for part in results.rating.parts if part.about != "exposed")
+    part = RatingPart("exposed", "share of exposed records", "low", "low", 0.95, 0.95, None, None)
+    for parts, is_explained in (((*few, part), True), ((*few, replace(part, value=0.0)), False)):
+        rated = replace(results, rating=replace(results.rating, parts=parts))
+        text = what_to_do_section(rated).markdown()
+        assert ("their share does not raise it, as more models detect more" in text) == is_explained
 
 
 def test_a_group_that_was_not_tested_is_not_called_safe(run: Path) -> None:

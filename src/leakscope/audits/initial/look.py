@@ -6,7 +6,9 @@ columns that decide something.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from leakscope.data.csv_form import csv_problem, refuse_short_rows, scan_csv
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 FIRST_ROWS = 20_000
+_MOST_SPACES = 3  # of a name, such as "van der Berg, Anna"
 MOST_CATEGORIES = 256  # of a text that becomes features, one per category
 
 Kind = Literal["whole", "number", "bool", "text", "other"]
@@ -32,7 +35,7 @@ class Column(NamedTuple):
         n_values: how many different values.
         is_unique: whether no value occurs twice.
         is_free_text: texts of so many values that they cannot be features.
-        can_be_id: whether its values name records: texts or whole numbers, but no dates and no measurements.
+        can_be_id: whether its values name records: texts or whole numbers, but no dates, amounts, sentences.
     """
 
     name: str
@@ -113,8 +116,14 @@ def _column(series: pl.Series, is_typed: bool) -> Column:
     is_unique = kind != "other" and len(values) == len(series) and len(series) > 1
     counts = _counts(series) if kind == "text" else {}
     is_free_text = len(counts) > MOST_CATEGORIES and not _are_numbers(counts, is_typed)
-    can_be_id = kind == "whole" or (kind == "text" and not are_measurements([*counts]))
+    is_name = kind == "text" and not are_measurements([*counts]) and not _are_sentences(counts)
+    can_be_id = kind == "whole" or is_name
     return Column(series.name, kind, len(values), is_unique, is_free_text, can_be_id)
+
+
+def _are_sentences(texts: Iterable[str]) -> bool:
+    """Whether at least half of the texts have more words than a name: reports state ids, and not notes."""
+    return median([text.count(" ") for text in texts] or [0]) > _MOST_SPACES
 
 
 def _kind(series: pl.Series) -> Kind:

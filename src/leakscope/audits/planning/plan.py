@@ -45,7 +45,7 @@ from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split
 from leakscope.stats.per_record import record_risk
 from leakscope.stats.roc import SplitScores, why_unresolvable
 
-SUPPOSED_AUC, SUPPOSED_TPR = 0.6, 0.05
+SUPPOSED_AUC, _LEAST_TPR = 0.6, 0.05
 """What widths of intervals are computed under."""
 _SHARED_BY_TARGETS = 1.6
 """Spread of a mean over targets, which share records and references, as a multiple of that over independent
@@ -91,9 +91,10 @@ class Disk:
 
 @dataclass(frozen=True)
 class RateResolution:
-    """The TPR at one FPR budget; half widths of 95% intervals where it is `SUPPOSED_TPR`."""
+    """The TPR at one FPR budget; half widths of 95% intervals where it is `supposed`."""
 
     fpr: float
+    supposed: float
     needed_nonmembers: int
     one_target: float
     all_targets: float
@@ -349,14 +350,13 @@ def _between_records(mean: float, n_records: int) -> float:
 
 
 def _rate_resolution(fpr: float, models: int, n_members: int, n_nonmembers: int) -> RateResolution:
-    one, pooled = (
-        _half_width(clopper_pearson(round(SUPPOSED_TPR * n), n)) for n in (n_members, models * n_members)
-    )
+    tpr = max(_LEAST_TPR, min(2 * fpr, (1 + fpr) / 2))  # an attack that gains nothing has a TPR of `fpr`
+    one, pooled = (_half_width(clopper_pearson(round(tpr * n), n)) for n in (n_members, models * n_members))
     of_all = one
     if models > 1:
-        of_all = float(np.hypot(pooled, _between_records(SUPPOSED_TPR, n_members + n_nonmembers)))
+        of_all = float(np.hypot(pooled, _between_records(tpr, n_members + n_nonmembers)))
     reason = why_unresolvable(fpr, n_members, n_nonmembers)
-    return RateResolution(fpr, ceil(1 / fpr - 1e-9), one, of_all, reason)
+    return RateResolution(fpr, tpr, ceil(1 / fpr - 1e-9), one, of_all, reason)
 
 
 def _record_half_width(models: int) -> float:

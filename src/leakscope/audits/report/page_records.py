@@ -91,6 +91,11 @@ class RecordRows:
         """str (records,), as they may be shown."""
         return np.asarray(self.arrays["id"])
 
+    @property
+    def are_ranked(self) -> bool:
+        """Whether anything tells which records are the most exposed."""
+        return not {"advantage", "bits"}.isdisjoint(self.arrays)
+
     def add(self, column: Column, values: Embeddable) -> None:
         """Adds a column and its values."""
         self.columns.append(column)
@@ -106,10 +111,11 @@ def record_rows(results: AuditResults, attacked: Attacked, is_secret: bool) -> R
     rows = RecordRows()
     say = results.config.noun.say
     rows.add(Column("id", say("record"), "id"), texts.pop("id"))
-    if len(order) < n_records:
-        listed = say(f"This page lists the {len(order):,} most exposed of {n_records:,} records")
-        rows.absent.append(f"{listed}; {RECORDS} has all.")
     _add_figures(rows, figures, is_secret)
+    if len(order) < n_records:
+        which = f"{len(order):,} most exposed" if rows.are_ranked else f"first {len(order):,}"
+        listed = say(f"This page lists the {which} of {n_records:,} records")
+        rows.absent.insert(0, f"{listed}; {RECORDS} has all.")
     _add_texts(rows, texts)
     hidden_models = np.array((results.config.targets or ()) if is_secret else (), dtype=np.int64)
     n_absent = len(rows.absent)
@@ -127,9 +133,10 @@ def records_section(rows: RecordRows, results: AuditResults) -> Section:
     """The table, its controls and the panel of one record."""
     empty: PlotlyFigure = {"data": [], "layout": {}}
     say = results.config.noun.say
-    note = "Most exposed first. Select a record to see every model's output on it."
-    if results.population.rows is not None:
-        note = "Most exposed first. Select a record to see every model's mean output on it."
+    note = "Most exposed first." if rows.are_ranked else "In the order of the input: no figure ranks them."
+    if rows.details.detailed:
+        output = "output" if results.population.rows is None else "mean output"
+        note = f"{note} Select a record to see every model's {output} on it."
     if results.exposed:
         exposed, n_records = results.exposed, results.population.records
         counted = f"Exposed records: {exposed.reason}"
@@ -211,7 +218,7 @@ def _add_figures(rows: RecordRows, figures: Mapping[str, AnyArray], is_secret: b
     elif "is_member" in figures:
         rows.absent.append(
             "Membership in this model's training set and the scores of single records are left out; "
-            "The option --with-membership of leakscope report includes both."
+            "the option --with-membership of leakscope report includes both."
         )
 
 

@@ -16,6 +16,9 @@ from leakscope.report.levels import LeveledFigure, Levels
 from leakscope.report.page import Section
 
 _RATING = "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels."
+_EXPOSED = (
+    "Exposed records make the rating at least low; their share does not raise it, as more models detect more."
+)
 
 
 _PICTURE = (
@@ -118,4 +121,6 @@ def _rating(results: AuditResults) -> list[Block | str]:
     head = ["figure", "value", "95% interval", "level", "upper end"]
     picture = None if undermining(results.hygiene) else rating_picture(results)
     drawn = [picture] if picture is not None and results.gate is not None else []
-    return [Heading("Rating"), *drawn, Table(head, rows, _RATING)]
+    has_exposed = any(part.about == "exposed" and part.value for part in results.rating.parts)
+    note = f"{_RATING} {results.config.noun.say(_EXPOSED)}" if has_exposed else _RATING
+    return [Heading("Rating"), *drawn, Table(head, rows, note)]

@@ -44,7 +44,7 @@ _RULES = (
     "corner. Both are given, and agreement of either counts. A probability of another size has no direction: "
     "it is not reproduced.",
     "Displacements are in percent of the plane's side, and the diagonal is 141 long. The publication gives "
-    "no unit.",
+    "no unit, so that another value is not testable here; ratios of displacements have no unit.",
 )
 _CONVENTION = (
     "Every model is judged by the others. The runs of 160 and 400 epochs leave the target out alone, as "

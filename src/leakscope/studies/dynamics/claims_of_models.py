@@ -126,7 +126,7 @@ def _flat_minima(claim: Claim, evidence: Evidence) -> Settled:
     )
     why = "the flatness of the minima was not measured"
     if shares[1].low > shares[0].high:
-        why += "; SAM, which seeks flat ones, exposes more records"
+        why += "; SAM, which seeks flat ones, has more records in the corner"
     return Settled(claim, Outcome.NOT_TESTABLE, ours, f"{sgd.protocol}; {sam.protocol}", why)
 
 

@@ -94,11 +94,11 @@ def headline(results: DynamicsResults) -> list[str]:
     by_exposure = sorted(results.runs.items(), key=lambda pair: -_vulnerable_share(pair[1]))
     (most, first), (least, last) = by_exposure[0], by_exposure[-1]
     return [
-        f"Of {len(by_exposure)} settings, {most} exposes the most records at the end, {_share_text(first)}, "
+        f"Of {len(by_exposure)} runs, {most} exposes the most records at the end, {_share_text(first)}, "
         f"and {least} the fewest, {_share_text(last)}.",
         *_difference_sentences(first, last),
         "A record is exposed in the vulnerable corner of the plane, where an attacker is usually right. Each "
-        "setting is a population of models of its own; intervals come from leaving out groups of models.",
+        "run is a population of models of its own; intervals come from leaving out groups of models.",
     ]
 
 
@@ -248,15 +248,25 @@ def sentences(run: RunResults) -> list[str]:
         f"At the end, {percent(vulnerable.value)} of the records are in the vulnerable corner; chance alone "
         f"puts {percent(vulnerable.floor.mean)} there.",
     ]
-    first = run.figures.first_epoch.value
-    if first is not None and len(run.epochs) > 1:
-        lines.append(f"70% of them were already there by epoch {first:.0f} of {setting.epochs}.")
+    if len(run.epochs) > 1:
+        lines += _first_epoch(run)
     if population.diverged_models:
         lines.append(f"{counted(population.diverged_models, 'model')} diverged and were excluded.")
     if population.judged_records < population.records:
         missing = counted(population.records - population.judged_records, "record")
         lines.append(f"Not judged, because every model or no model was trained on them: {missing}.")
     return [*lines, *run.undefined, *failure_signatures(run)]
+
+
+def _first_epoch(run: RunResults) -> list[str]:
+    """When most of the finally vulnerable records were there; at the last checkpoint all of them are."""
+    first, by_chance = run.figures.first_epoch.value, run.figures.first_epoch.floor.mean
+    if first is None:
+        return []
+    if first >= run.epochs[-1]:
+        return ["Fewer than 70% of them were there at any earlier checkpoint."]
+    chance = "" if by_chance is None else f"; under permuted memberships, by epoch {by_chance:.0f}"
+    return [f"70% of them were already there by epoch {first:.0f} of {run.setting.epochs}{chance}."]
 
 
 def summary_rows(run: RunResults) -> list[list[str]]:

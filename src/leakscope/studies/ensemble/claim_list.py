@@ -82,7 +82,8 @@ CLAIMS: tuple[Claim, ...] = (
           "20,000 and 20,000"),
     Claim("normalization", "The images are standardized with the given mean and standard deviation.",
           "mean 0.2980, 0.2962, 0.2987; std 0.2886, 0.2875, 0.2889"),
-    Claim("different_parts", "The features are correlated, yet explain different parts of the data.",
+    Claim("different_parts", "Although some features may be highly correlated, they explain different parts "
+          "of the data.",
           "", "no figure given"),
     *_feature_claims(),
     Claim("most_effective", "The true-class probability is one of the most effective features.",

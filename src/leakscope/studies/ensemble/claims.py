@@ -25,21 +25,25 @@ from leakscope.single_model.results import AucFigure, Setting, TprFigure
 from leakscope.stats.estimate import Estimate
 from leakscope.studies.claims import Outcome, Settled, StudyClaims, complete
 from leakscope.studies.ensemble.claim_list import BY_KEY, CLAIMS, FEATURE_CLAIMS
+from leakscope.studies.ensemble.feature_figures import LIKELIHOOD_RATIO
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults
 from leakscope.studies.ensemble.tables import comparison, feature_table, score_text, target_sentence
 
 _PUBLISHED_SIZE = 20_000
 _SCORE_TOLERANCE = 0.02
-_NOT_A_FEATURE = "global_lira"
-"""The eleventh predictor, which the publication counts apart from its ten features."""
 _SETTINGS: Mapping[str, Mapping[str, Setting]] = {
     "forest": {"n_trees": 100, "max_depth": 15, "min_split": 5},
     "lightgbm": {"n_trees": 200, "max_depth": 15, "learning_rate": 0.05},
     "mlp": {"hidden": (64, 32), "max_iterations": 100},
 }
+_SPREADS = (
+    "calibrated scores average to the share of members among the public records",
+    "the standard deviation of scores is the larger, the better members are told apart",
+)
+"""Why the mean, and why the standard deviation of scores differ."""
 _NOT_TESTABLE = {
     "normalization": "the data are undisclosed",
-    "seed": "random_state=42 fixes the publication's forest on its own data, which are undisclosed",
+    "seed": "it fixes the publication's attackers on its own data, which are undisclosed",
 }
 
 
@@ -52,7 +56,9 @@ def settle(results: Sequence[EnsembleResults]) -> list[Settled]:
             *_setting(one),
             *_rates(one),
             *_scores(one),
-            *_best(one),
+            *_best_attacker(one),
+            _ties(one),
+            _features_together(one),
             *_calibrations(one),
             *_features(one),
         ):
@@ -77,7 +83,7 @@ def _setting(results: EnsembleResults) -> Iterator[Settled]:
         "" if is_same else "this run has another target; use --preset full",
     )
     n_features = len(results.features) - 1
-    is_eleven = n_features == 10 and _NOT_A_FEATURE in results.features
+    is_eleven = n_features == 10 and LIKELIHOOD_RATIO in results.features
     yield Settled(
         BY_KEY["predictors"],
         Outcome.REPRODUCED if is_eleven else Outcome.NOT_REPRODUCED,
@@ -105,7 +111,10 @@ def _rates(results: EnsembleResults) -> Iterator[Settled]:
             auc, tpr = figures.auc, figures.tpr_at_fpr
             outcome = rate_outcome(theirs.auc, auc.low, auc.high, guessing=0.5)
             yield _rate(results, f"auc_{part}_{name}", outcome, auc_text(auc))
-            yield _rate(results, f"tpr_{part}_{name}", _tpr_outcome(theirs.tpr_at_fpr, tpr), tpr_text(tpr))
+            ours = tpr_text(tpr)
+            if part == "validation":
+                ours += f"; with ties {tpr_text(results.attackers[name].with_ties.tpr_at_fpr)}"
+            yield _rate(results, f"tpr_{part}_{name}", _tpr_outcome(theirs.tpr_at_fpr, tpr), ours)
 
 
 def _is_comparable(results: EnsembleResults) -> bool:
@@ -142,33 +151,16 @@ def _scores(results: EnsembleResults) -> Iterator[Settled]:
         if name not in results.attackers:
             continue
         ours, theirs = results.attackers[name].private, published.scores
-        close = (
-            abs(ours.mean - theirs.mean) <= _SCORE_TOLERANCE and abs(ours.sd - theirs.sd) <= _SCORE_TOLERANCE
-        )
-        outcome = Outcome.REPRODUCED if close else Outcome.NOT_REPRODUCED
-        why = "" if close else "calibrated scores average to the share of members among the public records"
+        close = [abs(a - b) <= _SCORE_TOLERANCE for a, b in ((ours.mean, theirs.mean), (ours.sd, theirs.sd))]
+        outcome = Outcome.REPRODUCED if all(close) else Outcome.NOT_REPRODUCED
+        why = "; ".join(reason for is_close, reason in zip(close, _SPREADS, strict=True) if not is_close)
         if not _is_comparable(results):
             outcome, why = Outcome.NOT_TESTABLE, "this run has another target; use --preset full"
         yield Settled(BY_KEY[f"scores_{name}"], outcome, score_text(ours), _protocol(results), why)
 
 
-def _best(results: EnsembleResults) -> Iterator[Settled]:
-    """Which attacker is best, what calibration does, and whether features add up."""
-    protocol = _protocol(results)
-    validation = {name: one.auc for name, one in results.attackers.items()}
-    private = {name: one.auc for name, one in results.private_truth.items()}
-    for key, best, figures in (
-        ("best_validation", "forest", validation),
-        ("best_leaderboard", "mlp", private),
-    ):
-        if best in figures and len(figures) > 1:
-            shown = "; ".join(f"{name} {auc_text(auc)}" for name, auc in figures.items())
-            yield Settled(BY_KEY[key], best_outcome(best, figures), shown, protocol)
-    yield _ties(results)
-    yield _features_together(results)
-
-
 def _ties(results: EnsembleResults) -> Settled:
+    """Whether calibration preserves the order of scores."""
     distinct = [(one.distinct_calibrated, one.distinct_scores) for one in results.attackers.values()]
     ties = any(calibrated < scores for calibrated, scores in distinct)
     counts = ", ".join(f"{calibrated:,} of {scores:,}" for calibrated, scores in distinct)
@@ -182,17 +174,41 @@ def _ties(results: EnsembleResults) -> Settled:
 
 
 def _features_together(results: EnsembleResults) -> Settled:
-    top = max((auc for name, auc in results.features.items()), key=lambda auc: auc.value)
-    attacker = results.private_truth[results.chosen].auc
+    """Whether all features separate better than the best predictor alone."""
+    top = max(results.features.values(), key=lambda auc: auc.value)
+    attacker, alike = results.private_truth[results.chosen].auc, results.feature_correlation
     adds = attacker.low > top.high
     overlaps = attacker.high >= top.low
     return Settled(
         BY_KEY["different_parts"],
         Outcome.REPRODUCED if adds else Outcome.NOT_REPRODUCED if overlaps else Outcome.REFUTED,
-        f"{results.chosen} on all features: {auc_text(attacker)}; the best single feature: {auc_text(top)}",
+        f"{results.chosen} on all features: {auc_text(attacker)}; the best single predictor: {auc_text(top)}"
+        + ("" if alike is None else f"; median rank correlation between two features {alike:.2f}"),
         _protocol(results),
         "" if adds else "together they separate no better than the best of them alone",
     )
+
+
+def _best_attacker(results: EnsembleResults) -> Iterator[Settled]:
+    """By AUC on validation records; by AUC and by TPR on private ones, as far as the publication says."""
+    protocol = _protocol(results)
+    validation = {name: one.auc for name, one in results.attackers.items()}
+    private = {name: one.auc for name, one in results.private_truth.items()}
+    rates = {name: one.tpr_at_fpr for name, one in results.private_truth.items()}
+    shown = {name: f"{name} {auc_text(auc)}" for name, auc in validation.items()}
+    if "forest" in validation and len(validation) > 1:
+        outcome = best_outcome("forest", validation)
+        yield Settled(BY_KEY["best_validation"], outcome, "; ".join(shown.values()), protocol)
+    if "mlp" not in private or len(private) < 2 or any(rate.value is None for rate in rates.values()):
+        return
+    by_auc, by_tpr = best_outcome("mlp", private), best_outcome("mlp", rates)
+    texts = (f"{name} {auc_text(private[name])}, {tpr_text(rates[name])}" for name in private)
+    why = f"by AUC {by_auc}, by TPR {by_tpr}" if by_auc is not by_tpr else ""
+    outcome = max(by_auc, by_tpr, key=_WORSE.index)
+    yield Settled(BY_KEY["best_leaderboard"], outcome, "; ".join(texts), protocol, why)
+
+
+_WORSE = (Outcome.REPRODUCED, Outcome.SAME_DIRECTION, Outcome.NOT_REPRODUCED, Outcome.REFUTED)
 
 
 def _calibrations(results: EnsembleResults) -> Iterator[Settled]:
@@ -228,14 +244,16 @@ def _points(difference: Estimate) -> str:
     return f"{value:+.2f} points ({low:+.2f} to {high:+.2f})"
 
 
-def best_outcome(best: str, figures: dict[str, AucFigure]) -> Outcome:
-    """The verdict on "this one is best"."""
-    own, others = figures[best], [figure for name, figure in figures.items() if name != best]
-    if any(other.low > own.high for other in others):
+def best_outcome(best: str, figures: Mapping[str, AucFigure] | Mapping[str, TprFigure]) -> Outcome:
+    """The verdict on "this one is best"; every figure is defined."""
+    ends = {name: (one.low or 0.0, one.value or 0.0, one.high or 0.0) for name, one in figures.items()}
+    low, value, high = ends.pop(best)
+    if any(other_low > high for other_low, _, _ in ends.values()):
         return Outcome.REFUTED
-    if any(other.value > own.value for other in others):
+    if any(other > value for _, other, _ in ends.values()):
         return Outcome.NOT_REPRODUCED
-    return Outcome.REPRODUCED if all(own.low > other.high for other in others) else Outcome.SAME_DIRECTION
+    is_apart = all(low > other_high for _, _, other_high in ends.values())
+    return Outcome.REPRODUCED if is_apart else Outcome.SAME_DIRECTION
 
 
 def _features(results: EnsembleResults) -> Iterator[Settled]:
@@ -246,7 +264,7 @@ def _features(results: EnsembleResults) -> Iterator[Settled]:
             auc = results.features[name]
             yield Settled(BY_KEY[key], purpose_outcome(auc), f"AUC {auc_text(auc)}", _protocol(results))
     true_prob = results.features["true_prob"]
-    ten = {name: auc for name, auc in results.features.items() if name != _NOT_A_FEATURE}
+    ten = {name: auc for name, auc in results.features.items() if name != LIKELIHOOD_RATIO}
     best = max(ten, key=lambda name: ten[name].value)
     yield Settled(
         BY_KEY["most_effective"],
@@ -272,7 +290,11 @@ _RULES = (
     "A feature's purpose is reproduced if the interval of its AUC in the stated direction lies above 0.5, "
     "and refuted if it lies below.",
     "A claim that one is best is reproduced if its interval lies above all others, has the same direction if "
-    "only its value does, and is refuted if another's interval lies above its own.",
+    "only its value does, and is refuted if another's interval lies above its own. Where the publication "
+    "says it of AUC and TPR, the less favorable verdict counts.",
+    "The uncalibrated score breaks ties of our calibrated scores, in all rates but those of the comparison "
+    "of calibrations. Beside a TPR on validation records, the table has that of the scores as they are "
+    "calibrated, which the publication submits.",
     "Features are compared with each other; the global likelihood ratio is not one of the ten.",
     "Isotonic is better than sigmoid calibration: reproduced if the interval of the difference in TPR lies "
     "above 0 at both false positive rates, the same direction if at one, and refuted if it lies below 0 at "

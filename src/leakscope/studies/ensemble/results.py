@@ -80,6 +80,8 @@ class EnsembleResults(AttackFindings):
         private_truth: attacker -> figures of its scores for the private records.
         features: feature -> AUC of this feature alone on all records, in the direction that the publication
             states; `global_lira` is fitted on the public records.
+        feature_correlation: median absolute rank correlation between two of the ten features, on all records;
+            None where all are constant.
         calibrations: isotonic beside sigmoid calibration, one entry per false positive rate; empty where the
             forest did not attack.
         published: attacker -> figures of the publication.
@@ -89,6 +91,7 @@ class EnsembleResults(AttackFindings):
     target: TargetAccuracy
     private_truth: Mapping[str, Figures]
     features: Mapping[str, AucFigure]
+    feature_correlation: float | None
     calibrations: tuple[CalibrationRates, ...]
     published: Mapping[str, PublishedFigures]
 

@@ -42,7 +42,7 @@ from leakscope.single_model.page import PRIVATE_TRUTH
 from leakscope.single_model.results import AttackFindings, AttackSettings, Figures
 from leakscope.studies.ensemble.calibration import COMPARED, calibration_rates, write_sigmoid
 from leakscope.studies.ensemble.config import EnsembleConfig
-from leakscope.studies.ensemble.feature_figures import feature_figures
+from leakscope.studies.ensemble.feature_figures import feature_correlation, feature_figures, feature_scores
 from leakscope.studies.ensemble.outputs import OUTPUTS, TargetOutputs, Training, read_outputs
 from leakscope.studies.ensemble.results import PUBLISHED, EnsembleResults, TargetAccuracy
 from leakscope.studies.ensemble.scores import write_scores
@@ -220,12 +220,14 @@ def recompute(folder: Path, config: EnsembleConfig) -> EnsembleResults:
 
 def _results(folder: Path, config: EnsembleConfig, findings: AttackFindings) -> EnsembleResults:
     outputs = read_outputs(folder / OUTPUTS)
+    scores = feature_scores(outputs, config.readings)
     return EnsembleResults(
         **{field.name: getattr(findings, field.name) for field in fields(AttackFindings)},
         config=config,
         target=target_accuracy(outputs),
         private_truth=private_figures(folder, findings.attackers),
-        features=feature_figures(outputs, config.readings),
+        features=feature_figures(scores, outputs.is_member),
+        feature_correlation=feature_correlation(scores),
         calibrations=calibration_rates(folder, stored_array(folder / PRIVATE_TRUTH), config.seed),
         published=PUBLISHED,
     )

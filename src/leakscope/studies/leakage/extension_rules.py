@@ -100,18 +100,27 @@ def data_independent(results: LeakageResults) -> Finding | None:
 
 
 def weaker_adversaries(results: LeakageResults) -> Finding | None:
-    """Under private noise, weaker adversaries lose as well."""
+    """Under private noise, weaker adversaries lose as well: most of what they gain without it."""
     if results.privacy is None:
         return None
-    points = results.privacy.analytic
-    order = list(range(len(points)))
+    strong, without = results.privacy.analytic[0], results.privacy.analytic[-1]
     found = {
-        name: spearman(order, [getattr(p, name) for p in points]).r
+        name: (getattr(strong, name), getattr(without, name))
         for name in ("threshold", "likelihood_ratio", "informed")
     }
-    outcome = Outcome.REPRODUCED if min(found.values()) >= _TREND else _direction(min(found.values()))
-    ours = ", ".join(f"{name.replace('_', ' ')} {r:+.2f}" for name, r in found.items())
-    return Finding(outcome, f"rank correlation of advantage with epsilon: {ours}", _private_protocol(results))
+    lost = [without > 0 and 2 * noisy <= without for noisy, without in found.values()]
+    fewer = all(noisy < without for noisy, without in found.values())
+    outcome = Outcome.SAME_DIRECTION if fewer else Outcome.NOT_REPRODUCED
+    ours = "; ".join(
+        f"{name.replace('_', ' ')} {noisy:.4f} against {without:.4f}"
+        for name, (noisy, without) in found.items()
+    )
+    return Finding(
+        Outcome.REPRODUCED if all(lost) else outcome,
+        f"advantage at epsilon {number(strong.epsilon)} against that without noise: {ours}",
+        _private_protocol(results),
+        "the rule asks for at most half of every adversary's advantage without noise",
+    )
 
 
 def noise_order(results: LeakageResults) -> Finding | None:

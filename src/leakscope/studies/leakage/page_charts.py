@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from leakscope.report.blocks import Table
 from leakscope.report.charts import Chart, PlotlyFigure, axis, colour, error_bars, line
 from leakscope.studies.leakage.config import FIGURES, NETWORK
-from leakscope.studies.leakage.results import Box, Leakage, LeakageResults
+from leakscope.studies.leakage.results import Box, Leakage, LeakageResults, Point
 
 ADVANTAGES = {
     "advantage": "threshold adversary",
@@ -26,10 +26,36 @@ def leakage_chart(results: LeakageResults, figure: int, redacted: bool = False) 
 
     Medians, whiskers and outliers are figures of single records; redacted, means take their place.
     """
-    points, config, spec = results.figures[figure].points, results.config, FIGURES[figure]
-    at = [number(p.value) for p in points]
-    rho, fine = [p.rho_kl for p in points], [p.rho_kl_finite_precision for p in points]
-    rounded = [one for one in fine if one is not None]
+    points, spec = results.figures[figure].points, FIGURES[figure]
+    n_records, of_what = results.config.records_of(figure), "output" if figure == NETWORK else "parameters"
+    layout = {
+        "xaxis": axis(spec.axis, type="category"),
+        "yaxis": axis(f"advantage ({'mean' if redacted else 'boxes'} over {n_records} records)",
+                      rangemode="tozero"),
+        "yaxis2": axis(f"leakage of the {of_what} (nats)", overlaying="y", side="right", showgrid=False,
+                       **_scale([*(p.rho_kl for p in points), *_rounded_leakage(points)])),
+        "legend": {"orientation": "h", "y": 1.14},
+        "margin": {"l": 64, "r": 64, "t": 40, "b": 60},
+        "boxmode": "overlay",
+    }  # fmt: skip
+    alt = (
+        f"Advantage of the threshold adversary ({'means' if redacted else 'boxes'}) and leakage (line, 95% "
+        "interval) at "
+        f"{len(points)} values of {spec.short_axis}, {n_records} records."
+    )
+    drawn = {"data": _advantage_and_leakage(results, figure, redacted), "layout": layout}
+    return Chart(f"figure-{figure}-chart", drawn, alt, None, 440, png=f"figure_{figure}")
+
+
+def _rounded_leakage(points: Sequence[Point]) -> list[Leakage]:
+    """The leakage of rounded parameters, at the points that have it."""
+    fine = (point.rho_kl_finite_precision for point in points)
+    return [one for one in fine if one is not None]
+
+
+def _advantage_and_leakage(results: LeakageResults, figure: int, redacted: bool) -> list[PlotlyFigure]:
+    points, config = results.figures[figure].points, results.config
+    at, rho, rounded = [number(p.value) for p in points], [p.rho_kl for p in points], _rounded_leakage(points)
     means = line(at, [p.advantage.mean for p in points], "advantage, mean", colour(0), mode="lines+markers")
     advantages = [means] if redacted else _boxes(at, [p.advantage.box for p in points])
     fitted = " by Gaussian fit" if figure == NETWORK else ""
@@ -45,24 +71,7 @@ def leakage_chart(results: LeakageResults, figure: int, redacted: bool = False) 
     if not redacted:
         data.append(line(at, medians, "leakage, median record", colour(1), "dot", yaxis="y2"))
     data.append(line(at, floors, "bias, subtracted (floor)", "var(--muted)", "dash", yaxis="y2"))
-    n_records, of_what = config.records_of(figure), "output" if figure == NETWORK else "parameters"
-    layout = {
-        "xaxis": axis(spec.axis, type="category"),
-        "yaxis": axis(f"advantage ({'mean' if redacted else 'boxes'} over {n_records} records)",
-                      rangemode="tozero"),
-        "yaxis2": axis(f"leakage of the {of_what} (nats)", overlaying="y", side="right", showgrid=False,
-                       **_scale([*rho, *rounded])),
-        "legend": {"orientation": "h", "y": 1.14},
-        "margin": {"l": 64, "r": 64, "t": 40, "b": 60},
-        "boxmode": "overlay",
-    }  # fmt: skip
-    alt = (
-        f"Advantage of the threshold adversary ({'means' if redacted else 'boxes'}) and leakage (line, 95% "
-        "interval) at "
-        f"{len(points)} values of {spec.short_axis}, {n_records} records."
-    )
-    drawn = {"data": data, "layout": layout}
-    return Chart(f"figure-{figure}-chart", drawn, alt, None, 440, png=f"figure_{figure}")
+    return data
 
 
 def inequalities_chart(results: LeakageResults, figure: int) -> Chart:

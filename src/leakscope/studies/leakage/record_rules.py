@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from leakscope.stats.intervals import clopper_pearson
 from leakscope.studies.claims import Outcome
 from leakscope.studies.leakage.results import LeakageResults
 from leakscope.studies.leakage.rules import Finding, points_of, protocol
@@ -22,13 +23,24 @@ def by_share(holds: Sequence[bool]) -> Outcome:
 
 
 def outliers(results: LeakageResults) -> Finding | None:
-    """Points whose box plot has values above the upper whisker."""
+    """Points whose box plot has values above the upper whisker.
+
+    Other records of the same size of box have other outliers, so the share of points is given its interval:
+    not reproduced only if that lies below half.
+    """
     points = points_of(results)
     if not points:
         return None
     holds = [any(value > p.advantage.box.whisker_high for value in p.advantage.box.outliers) for p in points]
     ours = f"at {sum(holds)} of {len(points)} points, some record is above the upper whisker"
-    return Finding(by_share(holds), ours, protocol(results), _SHARE_RULE)
+    outcome = Outcome.REPRODUCED if all(holds) else Outcome.SAME_DIRECTION
+    if clopper_pearson(sum(holds), len(holds)).high < 0.5:
+        outcome = Outcome.NOT_REPRODUCED
+    why = (
+        "the rule asks for all points, and for an interval of their share that reaches half for the same "
+        "direction. The more records a box has, the more outliers; the publication does not say how many"
+    )
+    return Finding(outcome, ours, protocol(results), why)
 
 
 def order_infinity(results: LeakageResults) -> Finding | None:

@@ -327,7 +327,10 @@ def kl_for_mi(results: LeakageResults) -> Finding | None:
 
 
 def inverse_size(results: LeakageResults) -> Finding | None:
-    """Slope of log advantage against log n: -1 if inversely proportional."""
+    """Slope of log advantage against log n: -1 if inversely proportional.
+
+    Its error is that of the line, and that of the means over records.
+    """
     if 1 not in results.figures:
         return None
     points = results.figures[1].points
@@ -336,7 +339,10 @@ def inverse_size(results: LeakageResults) -> Finding | None:
     slope, intercept = np.polyfit(x, y, 1)
     residual = y - (slope * x + intercept)
     error = np.sqrt((residual**2).sum() / (len(x) - 2) / ((x - x.mean()) ** 2).sum())
-    half = float(scipy.special.stdtrit(len(x) - 2, 0.975) * error)
+    of_means = [((p.advantage.mean_high or 0) - (p.advantage.mean_low or 0)) / 2 for p in points]
+    weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    of_records = np.linalg.norm(weights * np.array(of_means) / np.exp(y))
+    half = float(np.hypot(scipy.special.stdtrit(len(x) - 2, 0.975) * error, of_records))
     if abs(slope + 1) <= half:
         outcome = Outcome.REPRODUCED
     else:

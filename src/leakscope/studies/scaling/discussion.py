@@ -37,6 +37,8 @@ _RULES = (
     "same direction if that holds for one of the two correlations.",
     "Dropout and weight decay: reproduced if both lower LiRA's AUC, averaged over the widths; the same "
     "direction if one of them does.",
+    "At least as well as size: reproduced if no comparison favors size, refuted if most of them do and none "
+    "favors the gap, and otherwise undecided, which is not testable here.",
     "Gap or size: a difference of two correlations favors one of them if its 95% interval excludes 0. Where "
     "coefficients or ranges of widths disagree, the question is undecided.",
 )

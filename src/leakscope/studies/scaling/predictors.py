@@ -86,12 +86,13 @@ def _over_widths(widths: Sequence[WidthResults], attack: str, seed: int, n_draws
         drawn = stats.compare_predictors(auc, gaps, size, seed=seed, n_draws=n_draws, by=by)
         of_gap, of_size, difference = map(estimate, drawn.estimate, drawn.intervals)
         compared[by] = Compared(of_gap, of_size, difference, _favored(difference))
-    success, gap = auc.mean(axis=0), gaps.mean(axis=0)
-    partials = [
-        correlation(stats.partial_correlation(success, *pair, rank=rank))
-        for rank in (False, True)
-        for pair in ((gap, size), (size, gap))
-    ]
+    partials = []
+    for rank in (False, True):
+        success, gap = (stats.mean_over(values, ranked=rank) for values in (auc, gaps))
+        partials += [
+            correlation(stats.partial_correlation(success, *pair, rank=rank))
+            for pair in ((gap, size), (size, gap))
+        ]
     return OverWidths(tuple(w.hidden_width for w in widths), compared, *partials)
 
 

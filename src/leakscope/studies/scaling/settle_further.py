@@ -14,7 +14,7 @@ from leakscope.studies.scaling.evidence import (
     width_of,
 )
 from leakscope.studies.scaling.published import PUBLISHED
-from leakscope.studies.scaling.results import Correlation, ScalingResults
+from leakscope.studies.scaling.results import Correlation, Favored, ScalingResults
 from leakscope.studies.scaling.settle_widths import settle_more_widths, settle_regularization
 from leakscope.studies.scaling.tables import r_text, setting_text, spread_text
 
@@ -156,14 +156,18 @@ def _gap_as_good(results: ScalingResults, claim: Claim) -> Settled:
     ours = "; ".join(f"{name}: {finding.verdict}" for name, finding in results.gap_or_size.items()
                      if name != "correctness")  # fmt: skip
     counts = ", ".join(f"{favored.count(kind)} favor {kind}" for kind in ("gap", "size", "neither"))
-    if "size" not in favored:
-        outcome = Outcome.REPRODUCED
-    elif "gap" not in favored:
-        outcome = Outcome.REFUTED
-    else:
-        outcome = Outcome.NOT_REPRODUCED
-    why = f"of {len(favored)} comparisons (attack, coefficient, widths), {counts}"
+    outcome = _at_least_as_good(favored)
+    undecided = "undecided: " if outcome is Outcome.NOT_TESTABLE else ""
+    why = f"{undecided}of {len(favored)} comparisons (attack, coefficient, widths), {counts}"
     return Settled(claim, outcome, ours, setting_text(results), why)
+
+
+def _at_least_as_good(favored: Sequence[Favored]) -> Outcome:
+    """Whether size is nowhere ahead of the gap; undecided where comparisons disagree."""
+    if "size" not in favored:
+        return Outcome.REPRODUCED
+    is_ahead = "gap" not in favored and 2 * favored.count("size") > len(favored)
+    return Outcome.REFUTED if is_ahead else Outcome.NOT_TESTABLE
 
 
 def _other_attacks(results: ScalingResults, claim: Claim) -> Settled:

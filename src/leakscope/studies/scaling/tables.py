@@ -156,7 +156,9 @@ def correlations_table(results: ScalingResults) -> Table:
 
 
 def _r_and_p(one: Correlation) -> str:
-    return "undefined" if one.r is None else f"r = {one.r:.3f}, p = {one.p:.3f}"
+    if one.r is None or one.p is None:
+        return "undefined"
+    return f"r = {one.r:.3f}, p {'< 0.001' if one.p < 0.001 else f'= {one.p:.3f}'}"
 
 
 def spread_text(spread: Spread) -> str:
