@@ -172,8 +172,8 @@ def test_a_run_whose_attack_is_gone_names_it(
     del sys.modules["strange_margin"]
     done = run_command("verify", run)
     assert done.exit_code == 3
-    assert "attack='strange_margin:Margin' cannot be imported" in done.err
-    assert "run leakscope from the folder that holds the module, or install it" in done.err
+    assert "attack='strange_margin:Margin': the run names code of its own" in done.err
+    assert "name the folder that holds it in the environment variable PYTHONPATH" in done.err
 
 
 BROKEN: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -130,6 +130,22 @@ def test_a_forged_page_is_named(run: Path, name: str) -> None:
     assert verify_run(run).problems == []
 
 
+HIDING = {
+    "a style": ("</style>", ".badge { font-size: 0 } .badge::after { content: 'Passed' }</style>"),
+    "an attribute": ("<h1", "<h1 hidden"),
+    "a script that ends early": ("</body>", "<script></script x>Passed<script></script></body>"),
+    "a picture of words": ("</body>", "<img src='data:image/png;base64,AAAA'></body>"),
+    "a comment": ("</body>", "<!-- <script> -->Passed<!-- </script> --></body>"),
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+def test_words_that_are_hidden_or_shown_without_being_text_are_named(run: Path, what: str) -> None:
+    forge_text(run / "report.html", lambda page: page.replace(*HIDING[what], 1))
+    (problem,) = verify_run(run).problems
+    assert problem.startswith(f"{run / 'report.html'}: says ")
+
+
 def test_scripts_that_no_reader_sees_are_not_called_good(run: Path) -> None:
     """They could write other words over the page, and another version of plotly is no forgery."""
     forge_text(run / "report.html", lambda page: page.replace("</body>", "<script>other()</script></body>"))
