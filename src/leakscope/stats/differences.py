@@ -144,7 +144,7 @@ def auc_difference(
 
 def _largest_part(is_member: BoolArray) -> FloatArray:
     """The largest part that each record can have in an AUC."""
-    return 1 / np.where(is_member, is_member.sum(), (~is_member).sum())
+    return np.asarray(1 / np.where(is_member, is_member.sum(), (~is_member).sum()))
 
 
 def tpr_difference(
