@@ -144,8 +144,7 @@ def auc_difference(
 
 def _largest_part(is_member: BoolArray) -> FloatArray:
     """The largest part that each record can have in an AUC."""
-    n_on_side: FloatArray = np.where(is_member, is_member.mean(), (~is_member).mean()) * len(is_member)
-    return 1 / n_on_side
+    return np.asarray(1 / np.where(is_member, is_member.sum(), (~is_member).sum()))
 
 
 def tpr_difference(
