@@ -79,6 +79,19 @@ def test_with_one_reference_eb_lira_learns_from_the_target_s_outputs(steps, leas
     assert found[0] > max(found[1:]) + least
 
 
+@pytest.mark.parametrize(("gap", "noise"), [(0.5, 0.15), (0.3, 0.1), (0.2, 0.15)])
+def test_with_one_reference_eb_lira_sees_gaps_that_are_small_beside_the_records_spread(gap, noise):
+    """Documents differ by far more than fine-tuning moves them, and a model scatters even less."""
+    rng = np.random.default_rng(0)
+    in_mask, ease = rng.random((2, 2000)) < 0.5, rng.normal(size=2000)
+    log_odds = ease + noise * rng.normal(size=in_mask.shape) + gap * in_mask
+    signals = Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(2000, dtype=np.int64))
+    ours, theirs = (
+        auc(a(signals, Design(in_mask), TARGET).values[0], in_mask[0]) for a in (EbLira(), Lira())
+    )
+    assert ours > theirs - 0.01
+
+
 @pytest.mark.parametrize("n_models", [2, 3])
 @pytest.mark.parametrize("level", [-3.0, 3.0])
 def test_a_target_of_another_level_does_not_turn_the_score_around(n_models, level):
