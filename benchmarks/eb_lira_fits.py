@@ -24,7 +24,8 @@ from leakscope.attacks import eb_lira
 from leakscope.attacks.base import Attack
 from leakscope.attacks.lira import Lira
 from leakscope.stats import record_types
-from leakscope.stats.record_types import RecordTypes, SideSums
+from leakscope.stats.record_types import RecordTypes
+from leakscope.stats.side_sums import SideSums
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"

@@ -25,9 +25,10 @@ from leakscope.disk.scratch import Scratch
 from leakscope.evaluate.attack_figures import Scored, attack_figures
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.uncertainty import Sample
-from leakscope.stats.record_types import fit_record_types, log_marginal, side_sums
+from leakscope.stats.record_types import fit_record_types, log_marginal
 from leakscope.stats.roc import roc
 from leakscope.stats.roc_summary import roc_summary
+from leakscope.stats.side_sums import side_sums
 from leakscope.types import Design, Signals
 
 T = TypeVar("T")

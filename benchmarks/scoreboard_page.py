@@ -150,7 +150,8 @@ describes models trained in this way on these records, with references drawn ane
 sample of records. With many references the targets share most of them, so those intervals are somewhat too
 short. A TPR at 0.01% needs 10,000 non-members; targets with fewer are left out of that figure. Attacks run
 with the defaults of their publications; RMIA gets the best of its settings in hindsight, for each cell and
-figure.
+figure. On cifar10-wrn28-2-rmia, EB-LiRA's cells with 1 and 2 references are of a fit without the target's
+outputs ([why it reads them](eb_lira.md#one-or-two-references)); with them it is stronger on the other banks.
 """
 
 
@@ -210,7 +211,9 @@ _BUYS = (
     models, and refuses.""",
     """**1 reference**: a record is IN or OUT in it, never both. LiRA, RMIA and the calibrated attack take the
     missing side from the difference between the reference's outputs on its own records and on others.
-    EB-LiRA learns both laws from all records.""",
+    EB-LiRA learns both laws from all records, and from the target's outputs what scatters over models. The
+    rivals' offline variants fall back on the reference's outputs on its own training records where it is the
+    only one; EB-LiRA offline reads OUT references alone, so half of its records have none.""",
     """**2 references**: half of the records have one on each side, a quarter two IN, a quarter two OUT. That
     is enough to learn how to weigh checkpoints and queries. With one reference, `eb_lira` takes the mean over
     the queries at the last checkpoint.""",

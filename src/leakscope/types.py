@@ -261,12 +261,14 @@ class Design:
         models: int64 (models,), the models' numbers in the population they were taken from; None: all of it.
         units: int64 (columns,), the unit of each record: all records of a unit are members of a model, or
             none is. Units are numbered in the order of their first records. None: every record is a unit.
+        lost: bool (lost models, columns), memberships of models that were drawn with these and diverged.
     """
 
     in_mask: BoolArray
     columns: IntArray | None = None
     models: IntArray | None = None
     units: IntArray | None = None
+    lost: BoolArray | None = None
 
     @property
     def numbers(self) -> IntArray:
@@ -305,12 +307,16 @@ class Design:
         if self.units is None:
             return self
         first = np.unique(self.units, return_index=True)[1]
-        return Design(self.in_mask[:, first], None, self.models)
+        return Design(self.in_mask[:, first], None, self.models, None, self.lost_on(first))
 
     def take(self, models: IntArray) -> Design:
         """The design of some of the models."""
         columns = None if self.columns is None else self.columns[models]
-        return Design(self.in_mask[models], columns, self.numbers[models], self.units)
+        return Design(self.in_mask[models], columns, self.numbers[models], self.units, self.lost)
+
+    def lost_on(self, records: IntArray) -> BoolArray | None:
+        """`lost` on some of the records."""
+        return None if self.lost is None else self.lost[:, records]
 
 
 @dataclass(frozen=True, eq=False)

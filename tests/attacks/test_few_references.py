@@ -60,6 +60,57 @@ def test_one_or_two_references_detect_members(attack, n_references):
     assert auc(scores, design.in_mask[0]) > 0.6
 
 
+def hard_records_move(n_models, steps=None):
+    """Hard records move more when they are trained on; with `steps`, outputs come in steps, up to a top."""
+    rng = np.random.default_rng(1)
+    in_mask = rng.random((n_models, 3000)) < 0.5
+    ease = rng.normal(scale=3, size=3000)
+    log_odds = ease + 0.7 * rng.normal(size=in_mask.shape) + in_mask * np.maximum(2 - ease, 0)
+    log_odds = log_odds if steps is None else np.minimum(np.round(log_odds / steps) * steps, 4.0)
+    return Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(3000, dtype=np.int64)), Design(in_mask)
+
+
+@pytest.mark.parametrize(("steps", "least"), [(None, 0.02), (1.0, -0.005)])
+def test_with_one_reference_eb_lira_learns_from_the_target_s_outputs(steps, least):
+    """One output per record shows neither what scatters, records or models, nor that there are steps."""
+    signals, design = hard_records_move(2, steps)
+    rivals = [Lira(), Rmia(), Base(), Bavaria("n"), Bavaria("t")]
+    found = [auc(a(signals, design, TARGET).values[0], design.in_mask[0]) for a in [EbLira(), *rivals]]
+    assert found[0] > max(found[1:]) + least
+
+
+@pytest.mark.parametrize(("gap", "noise"), [(0.5, 0.15), (0.3, 0.1), (0.2, 0.15)])
+def test_with_one_reference_eb_lira_sees_gaps_that_are_small_beside_the_records_spread(gap, noise):
+    """Documents differ by far more than fine-tuning moves them, and a model scatters even less."""
+    rng = np.random.default_rng(0)
+    in_mask, ease = rng.random((2, 2000)) < 0.5, rng.normal(size=2000)
+    log_odds = ease + noise * rng.normal(size=in_mask.shape) + gap * in_mask
+    signals = Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(2000, dtype=np.int64))
+    ours, theirs = (
+        auc(a(signals, Design(in_mask), TARGET).values[0], in_mask[0]) for a in (EbLira(), Lira())
+    )
+    assert ours > theirs - 0.01
+
+
+@pytest.mark.parametrize("n_models", [2, 3])
+@pytest.mark.parametrize("level", [-3.0, 3.0])
+def test_a_target_of_another_level_does_not_turn_the_score_around(n_models, level):
+    """Its outputs are learned from; a share of members that was taken for granted would misread them."""
+    signals, design = hard_records_move(n_models)
+    signals.arrays["log_odds"][0] += level
+    scores = EbLira()(signals, design, TARGET).values[0]
+    assert auc(scores, design.in_mask[0]) > 0.6
+
+
+@pytest.mark.parametrize("n_models", [2, 3])
+def test_the_target_s_own_memberships_are_unknown_to_the_fit(n_models):
+    signals, design = hard_records_move(n_models)
+    in_mask = design.in_mask.copy()
+    in_mask[0] = np.random.default_rng(2).permutation(in_mask[0])
+    expected = EbLira()(signals, design, TARGET).values
+    np.testing.assert_array_equal(EbLira()(signals, Design(in_mask), TARGET).values, expected)
+
+
 @pytest.mark.parametrize("attack", [a for a in DEFAULTS if a.references == "both"], ids=label)
 def test_references_that_saw_no_record_are_refused_where_an_in_side_is_needed(attack):
     signals, design = first(planted_bank(2.0, 4, 300), 4)

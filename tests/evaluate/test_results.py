@@ -14,10 +14,12 @@ import pytest
 
 from leakscope.audits.predictions import SavedPredictions
 from leakscope.audits.run import audit
+from leakscope.bank.bank import Bank
 from leakscope.bank.results import read_results, results_schema, write_results
 from leakscope.bank.run_folder import RESULTS
 from leakscope.data.predictions import Predictions
 from leakscope.errors import CorruptBankError
+from leakscope.evaluate.attacked import converged_models
 from leakscope.evaluate.config import Source
 from leakscope.evaluate.figure import figure_of_targets
 from leakscope.evaluate.gate import Gate, TprLimit
@@ -50,6 +52,13 @@ def one_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     gate = Gate(max_auc=0.6, max_tpr=(TprLimit(0.001, 0.1),), max_epsilon=1.0, max_exposed_share=0.1)
     audit(SavedPredictions(predictions), out=folder, gate=gate)
     return folder
+
+
+def test_a_model_that_diverged_still_counts_in_the_design(population: Path) -> None:
+    bank = Bank.open(population)
+    _, design = converged_models(bank)
+    np.testing.assert_array_equal(design.lost, bank.design().in_mask[[3]])
+    assert design.n_models == 15
 
 
 @pytest.mark.parametrize("run", ["population", "one_model"])

@@ -9,13 +9,14 @@ from leakscope.stats.record_types import (
     RecordTypes,
     _by_counts,
     _improved,
+    _normalized_beside,
     _start,
+    fit_beside,
     fit_each,
     fit_record_types,
     log_marginal,
-    resolution_variance,
-    side_sums,
 )
+from leakscope.stats.side_sums import resolution_variance, side_sums
 
 TYPES = RecordTypes(
     weight=np.array([0.3, 0.7]),
@@ -143,11 +144,43 @@ def test_a_planted_prior_is_found():
     np.testing.assert_allclose(fitted.noise[0], [0.7**2, 1.4**2], rtol=0.05)
 
 
+def test_a_planted_prior_is_found_from_one_model_beside_one_of_unknown_memberships():
+    """One value per record cannot part the two variances; a second one can, whichever side it is from."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    means = rng.multivariate_normal([4.0, 1.0], [[1.0, 0.6], [0.6, 2.0]], size=n)
+    in_mask = rng.random((2, n)) < np.array([[0.5], [0.3]])
+    values = np.where(in_mask, means[:, 0] + 0.7 * rng.normal(size=(2, n)), 0)
+    values = np.where(in_mask, values, means[:, 1] + 1.4 * rng.normal(size=(2, n)))
+    sums = side_sums(values[:1], in_mask[:1])
+    alone, beside = fit_record_types(sums, 1), fit_beside(values[1], sums, 1, 0.0)
+    assert alone.noise[0, 1] < 0.5  # of 1.96
+    np.testing.assert_allclose(beside.mean[0], [4.0, 1.0], atol=0.1)
+    np.testing.assert_allclose(beside.covariance[0], [1.0, 2.0, 0.6], rtol=0.2)
+    np.testing.assert_allclose(beside.noise[0], [0.7**2, 1.4**2], rtol=0.2)
+
+
+def test_a_record_of_unknown_side_counts_on_both_as_much_as_they_are_likely():
+    rng = np.random.default_rng(0)
+    n, share = 7, 0.3
+    log_p, order = rng.normal(size=(2, 2 * n)), rng.permutation(2 * n)
+    expected, total, of_in = np.empty_like(log_p), 0.0, 0.0
+    for record in range(n):
+        columns = [np.flatnonzero(order == record)[0], np.flatnonzero(order == n + record)[0]]
+        p = np.exp(log_p[:, columns]) * [share, 1 - share]
+        expected[:, columns] = p / p.sum()
+        total, of_in = total + np.log(p.sum()) / n, of_in + p[:, 0].sum() / p.sum() / n
+    found = _normalized_beside(log_p, order, share)
+    assert found == pytest.approx((total, of_in))
+    np.testing.assert_allclose(log_p, expected)
+
+
 @pytest.mark.parametrize("values", [np.zeros((4, 30)), np.tile(np.arange(30.0), (4, 1))])
 def test_values_without_any_spread_give_finite_answers(values):
     in_mask = np.random.default_rng(0).random(values.shape) < 0.5
     sums = side_sums(values, in_mask)
     assert np.isfinite(log_marginal(fit_record_types(sums), sums)).all()
+    assert np.isfinite(log_marginal(fit_beside(values[0], sums, 6, 0.0), sums)).all()
 
 
 def test_resolution_is_zero_without_ties_and_the_step_where_all_tie_or_step():

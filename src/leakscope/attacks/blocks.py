@@ -8,8 +8,10 @@ trained with a record reveals whether the target was. A model that leaks nothing
 leaked less than nothing: a member has one IN reference fewer, so its IN mean is noisier. A target is
 therefore left out together with a partner from the other side, drawn at random for each record; the
 references that remain are as many for a member as for a non-member. Where models come in complementary pairs,
-the partner is the complement. All records of a unit have the same partner: scores of a unit are combined, and
-with a partner for each record they would be a mean over draws, which has another distribution for members.
+the partner is the complement. Models that diverged were drawn with the others, so partners are drawn from
+them as well; a partner that was lost is left out already. All records of a unit have the same partner: scores
+of a unit are combined, and with a partner for each record they would be a mean over draws, which has another
+distribution for members.
 """
 
 from __future__ import annotations
@@ -151,24 +153,33 @@ class Blocks:
 
     @cached_property
     def complements(self) -> IntArray:
-        """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
+        """As the function of this name says."""
         return complements(self.design)
 
     def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
-        complements = self.complements[self.targets][:, None]
+        """A partner that was lost is left out already."""
+        complements, n_models = self.complements[self.targets][:, None], len(in_mask)
+        present = np.where(complements < n_models, complements, -1)
         if (complements >= 0).all():
-            return np.broadcast_to(complements, (len(self.targets), in_mask.shape[1]))
-        drawn = _random_partners(in_mask, self.targets, self.design.numbers, self.unit_numbers(records))
-        return np.where(complements >= 0, complements, drawn)
+            return np.broadcast_to(present, (len(self.targets), in_mask.shape[1]))
+        numbers, lost = self.design.numbers, self.design.lost
+        if lost is not None:
+            in_mask = np.concatenate([in_mask, lost[:, records]])
+            numbers = np.concatenate([numbers, int(numbers.max()) + 1 + np.arange(len(lost))])
+        drawn = _random_partners(in_mask, self.targets, numbers, self.unit_numbers(records))
+        return np.where(complements >= 0, present, np.where(drawn < n_models, drawn, -1))
 
 
 def complements(design: Design) -> IntArray:
-    """For each model the one trained on exactly the other records, -1 without; int64 (models,)."""
-    sample = _sample(design)
+    """For each model the one trained on exactly the other records, -1 without; int64 (models,).
+
+    Of lost models, which come after the others, the first has the number of models, and so on.
+    """
+    sample = np.concatenate([_sample(design), *_lost_sample(design)])
     rows, opposite = (np.packbits(side, axis=1) for side in (sample, ~sample))
     # The first of several models with the same records, so the last one is entered first.
     model_of = {rows[model].tobytes(): model for model in reversed(range(len(rows)))}
-    return np.array([model_of.get(row.tobytes(), -1) for row in opposite], dtype=np.int64)
+    return np.array([model_of.get(row.tobytes(), -1) for row in opposite[: design.n_models]], dtype=np.int64)
 
 
 def design_reveals_targets(design: Design, targets: IntArray) -> bool:
@@ -181,8 +192,8 @@ def design_reveals_targets(design: Design, targets: IntArray) -> bool:
     in_mask = _sample(design)
     members = in_mask[targets].astype(np.float64)
     members -= members.mean(axis=1, keepdims=True)
-    n_in = in_mask.sum(axis=0)
-    share = in_mask.mean(axis=1)
+    everyone = np.concatenate([in_mask, *_lost_sample(design)])
+    n_in, share = everyone.sum(axis=0), everyone.mean(axis=1)
     independent = float((share * (1 - share)).sum())
     if independent == 0 or float(n_in.var()) > _BALANCED * independent:
         return False
@@ -198,6 +209,11 @@ def _sample(design: Design) -> BoolArray:
         return design.in_mask
     records = np.random.default_rng(0).choice(design.n_records, _SAMPLED_RECORDS, replace=False)
     return gather_records(design.in_mask, np.sort(records), 1)
+
+
+def _lost_sample(design: Design) -> list[BoolArray]:
+    """The lost models' memberships of the same units, where models were lost."""
+    return [] if design.lost is None else [_sample(Design(design.lost, units=design.units))]
 
 
 def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, units: IntArray) -> IntArray:

@@ -33,21 +33,16 @@ from leakscope.attacks.label_fit import REGRESSION
 from leakscope.attacks.queries import SeveralQueries
 from leakscope.disk.scratch import blocks, gather_records, on_threads
 from leakscope.errors import InputError
-from leakscope.stats.record_types import (
-    RecordTypes,
-    SideSums,
-    continued,
-    fit_each,
-    log_marginal,
-    resolution_variance,
-    side_sums,
-)
+from leakscope.stats.record_types import RecordTypes, continued, fit_beside, fit_each, log_marginal
+from leakscope.stats.side_sums import SideSums, resolution_variance, side_sums
 from leakscope.types import Design, Signals
 
 _MOST_FOLDS = 8
 _DECIMALS = 4
 _MORE_ROUNDS = 4
 """By which a fit is continued when models are left out. Twenty change a standard error by 2% more."""
+_FEW_REFERENCES = 2
+"""Up to so many models, the target's outputs are learned from as well, with its memberships unknown."""
 _FITTED_TOGETHER = 16_384
 """Records times folds up to which all folds are fitted at once: numpy's overhead is then paid once."""
 _SCORED_TOGETHER = 16_384
@@ -125,11 +120,12 @@ class EbLira(SeveralQueries):
                 n_fewer, numbers = len(in_mask) - len(others), blocks.design.numbers[others]
                 used = equal_counts(in_mask[others], n_fewer, numbers, blocks.unit_numbers(records))
             learned = _Learned(sample, in_mask, blocks.design.numbers, others, used)
-            return _prepared(rows, learned, has_steps)
+            target = int(blocks.targets[rows[0]]) if len(in_mask) <= 1 + _FEW_REFERENCES else None
+            return _prepared(rows, learned, has_steps, target)
 
         def fitted(some: list[tuple[IntArray, IntArray]]) -> list[_Fold]:
             ready = [prepared(fold) for fold in some]
-            types = fit_each([one.sums for one in ready], self.n_types, [one.coarseness for one in ready])
+            types = _kinds(ready, self.n_types)
             return [_Fold(one.rows, one.scale, own, one) for one, own in zip(ready, types, strict=True)]
 
         together = len(records) * len(folds) <= _FITTED_TOGETHER
@@ -225,13 +221,23 @@ class _Learned(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """What the kinds of records of one fold are fitted to."""
+    """What the kinds of records of one fold are fitted to.
+
+    Attributes:
+        rows: of the targets that are scored with them.
+        scale: of the outputs.
+        sums: over the models outside the fold.
+        coarseness: a lower bound on variances.
+        learned: where the sums come from.
+        of_target: (records,), the only target's outputs, where they are learned from; else None.
+    """
 
     rows: IntArray
     scale: Scale
     sums: SideSums
     coarseness: float
     learned: _Learned
+    of_target: FloatArray | None
 
 
 class _Fold(NamedTuple):
@@ -267,7 +273,7 @@ def _without_others(folds: list[_Fold], numbers: IntArray) -> list[_Fold]:
     ]
 
 
-def _prepared(rows: IntArray, learned: _Learned, has_steps: bool) -> _Prepared:
+def _prepared(rows: IntArray, learned: _Learned, has_steps: bool, target: int | None) -> _Prepared:
     """The outputs of some of the models on one scale, as sums.
 
     Equal log-odds mean that probabilities come in steps, as a forest's do. Equal residuals mean that a model
@@ -275,8 +281,22 @@ def _prepared(rows: IntArray, learned: _Learned, has_steps: bool) -> _Prepared:
     """
     in_mask = learned.in_mask[learned.others]
     scale, values = _on_scale(learned.outputs[learned.others], in_mask)
+    sums, of_target = side_sums(values, in_mask, learned.used), None
+    if target is not None:
+        of_target = combined(learned.outputs[[target]], scale)[0]
+        values = np.vstack([values, of_target])  # one reference alone shows no ties
     coarseness = resolution_variance(values) if has_steps else 0.0
-    return _Prepared(rows, scale, side_sums(values, in_mask, learned.used), coarseness, learned)
+    return _Prepared(rows, scale, sums, coarseness, learned, of_target)
+
+
+def _kinds(ready: list[_Prepared], n_types: int) -> list[RecordTypes]:
+    """The kinds of records of some folds."""
+    beside = [
+        fit_beside(one.of_target, one.sums, n_types, one.coarseness)
+        for one in ready
+        if one.of_target is not None
+    ]
+    return beside or fit_each([one.sums for one in ready], n_types, [one.coarseness for one in ready])
 
 
 def _on_scale(outputs: AnyArray, in_mask: BoolArray) -> tuple[Scale, FloatArray]:

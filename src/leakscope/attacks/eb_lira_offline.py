@@ -32,7 +32,8 @@ from leakscope.attacks.blocks import Block, Blocks, equal_counts
 from leakscope.attacks.label_fit import REGRESSION, LabelFit
 from leakscope.disk.scratch import on_threads
 from leakscope.errors import InputError
-from leakscope.stats.record_types import SideSums, fit_record_types, resolution_variance, side_sums
+from leakscope.stats.record_types import fit_record_types
+from leakscope.stats.side_sums import SideSums, resolution_variance, side_sums
 
 _N_ROUNDS, _N_TRIAL_ROUNDS = 200, 10
 _TOLERANCE = 1e-5  # the fit has converged when the mean log-likelihood per record gains less

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ def without_records(
     in_mask = gather_records(design.in_mask, own, 1, scratch)
     units = units_among(design.units, own)
     return Signals(arrays, signals.epochs, signals.labels[..., own]), Design(
-        in_mask, None, design.models, units
+        in_mask, None, design.models, units, design.lost_on(own)
     )
 
 
@@ -120,5 +121,6 @@ def converged_models(bank: Bank) -> tuple[Signals, Design]:
     design = bank.design()
     if not bank.diverged:
         return bank.signals(), design
-    converged = np.setdiff1d(np.arange(design.n_models), list(bank.diverged))
-    return bank.signals().take(converged), design.take(converged)
+    diverged = sorted(bank.diverged)
+    converged = np.setdiff1d(np.arange(design.n_models), diverged)
+    return bank.signals().take(converged), replace(design.take(converged), lost=design.in_mask[diverged])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +185,7 @@ def write_record_table(folder: Path, metadata: RecordMetadata, judged: Judged) -
 def _write_rows_of_units(folder: Path, metadata: RecordMetadata, judged: Judged) -> None:
     """rows.parquet: each record with its unit, and what it gives away about the unit on its own."""
     evidence, unit = judged.attacked, judged.results.config.unit
-    alone = Design(evidence.design.in_mask, models=evidence.design.models)  # every record by itself
+    alone = replace(evidence.design, units=None)  # every record by itself
     risk = None
     if judged.risk is not None:
         scores = PER_RECORD(evidence.signals, alone, evidence.targets, evidence.bank.scratch)

@@ -124,7 +124,7 @@ def _both_sides(
     """Means of values (models, records) from 0 to 1 over members, and over non-members."""
     _, design, targets = population
     units = units_among(design.units, records)
-    own = Design(design.in_mask[:, records], None, design.models, units)
+    own = Design(design.in_mask[:, records], None, design.models, units, design.lost_on(records))
     of_targets = np.asarray(values[targets], np.float64)
     return _figure(own, targets, of_targets, True), _figure(own, targets, of_targets, False)
 
@@ -135,7 +135,7 @@ def _figure(design: Design, targets: IntArray, values: FloatArray, is_member: bo
     if not len(has_side):
         return TwoEstimates(None, None, None, None, None)
     values, units = values[:, has_side], units_among(design.units, has_side)
-    own = Design(design.in_mask[:, has_side], None, design.models, units)
+    own = Design(design.in_mask[:, has_side], None, design.models, units, design.lost_on(has_side))
     whole = _means(values, own.rows(targets) == is_member, values.mean(axis=0))
     n, n_documents = own.of_units.n_records, len(whole)
 

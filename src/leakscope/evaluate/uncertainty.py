@@ -243,7 +243,8 @@ class Sample:
         records = drawn if design.units is None else np.flatnonzero(np.isin(design.units, drawn))
         arrays = {name: gather_records(array, records, 2) for name, array in signals.arrays.items()}
         labels, units = signals.labels[..., records], units_among(design.units, records)
-        sampled = Design(gather_records(design.in_mask, records, 1), None, design.models, units)
+        in_mask, lost = gather_records(design.in_mask, records, 1), design.lost_on(records)
+        sampled = Design(in_mask, None, design.models, units, lost)
         return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn)
 
     def replicates(self, attack: Attack) -> Replicates:
@@ -306,7 +307,7 @@ class Sample:
         groups = []
         for some in np.array_split(first, min(len(first), _MOST_GROUPS)):
             group = np.concatenate([some, partner[some]])
-            groups.append(np.sort(group[group >= 0]))
+            groups.append(np.sort(group[(group >= 0) & (group < len(models))]))
         return groups
 
 

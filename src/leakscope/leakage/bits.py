@@ -62,7 +62,7 @@ from leakscope.leakage.moderation import (
 )
 from leakscope.leakage.permuted import partners, random_order
 from leakscope.stats.estimate import TwoEstimates
-from leakscope.stats.record_types import resolution_variance
+from leakscope.stats.side_sums import resolution_variance
 
 MOST_EXPOSED_SHARE = 0.01
 MEASURES = ("bits", "rho_kl", "total_variation")

@@ -25,39 +25,20 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
+from leakscope.stats.side_sums import SideSums
 
 _N_TYPES = 6
 _N_ROUNDS = 80
 _TOLERANCE = 1e-4  # the fit has converged when the mean log-likelihood per record gains less
+_N_ROUNDS_BESIDE, _TOLERANCE_BESIDE = 200, 1e-5  # the same where a model's membership is unknown
+_CORRELATION_BESIDE = 0.9  # at that fit's start: a record's outputs are alike in all models
+_SMALLEST_MEMBER_SHARE = 0.05
 _SMALLEST_SHARE = 1e-6  # variances never fall below this share of the overall variance
 _PSEUDO_RECORDS = 1.0  # keeps every type's weight above zero
 _MOST_COUNTS = 4096  # pairs of counts whose coefficients are kept: all targets of a fit have the same few
 _PRODUCTS = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # places of the monomials 1, S, S', SS, SS', S'S'
 _UPPER = np.triu_indices(3)  # the same six in a symmetric matrix
 _MULTIPLES = np.array([0.5, 1, 1, 0.5, 1, 0.5])  # those off the diagonal occur twice
-
-
-class SideSums(NamedTuple):
-    """Sufficient statistics of records' IN and OUT values; float64 (records,) or (targets, records) each."""
-
-    n_in: FloatArray
-    sum_in: FloatArray
-    square_in: FloatArray
-    n_out: FloatArray
-    sum_out: FloatArray
-    square_out: FloatArray
-
-    def added(self, values: FloatArray, to_in: FloatArray | float, to_out: FloatArray | float) -> SideSums:
-        """Adds one model's values so many times to each side; -1 removes them. Shapes broadcast."""
-        squares = values * values
-        return SideSums(
-            self.n_in + to_in,
-            self.sum_in + to_in * values,
-            self.square_in + to_in * squares,
-            self.n_out + to_out,
-            self.sum_out + to_out * values,
-            self.square_out + to_out * squares,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,17 +56,6 @@ class RecordTypes:
     mean: FloatArray
     covariance: FloatArray
     noise: FloatArray
-
-
-def side_sums(values: FloatArray, in_mask: BoolArray, used: BoolArray | None = None) -> SideSums:
-    """Sums over models, or over those that are used; all arguments are (models, records)."""
-    out_mask = ~in_mask
-    if used is not None:
-        in_mask, out_mask = in_mask & used, out_mask & used
-    seen, unseen = np.where(in_mask, values, 0.0), np.where(out_mask, values, 0.0)
-    n_in, n_out = in_mask.sum(axis=0).astype(float), out_mask.sum(axis=0).astype(float)
-    squares = np.einsum("mr,mr->r", seen, seen), np.einsum("mr,mr->r", unseen, unseen)
-    return SideSums(n_in, seen.sum(axis=0), squares[0], n_out, unseen.sum(axis=0), squares[1])
 
 
 def fit_record_types(
@@ -132,16 +102,33 @@ def continued(
     return [RecordTypes(*(part[at] for part in _parts(types))) for at in range(len(sets))]
 
 
-def resolution_variance(values: FloatArray) -> float:
-    """Coarseness of the values: share of ties within a record times the squared median step; 0 without ties.
+def fit_beside(values: FloatArray, sums: SideSums, n_types: int, resolution_variance: float) -> RecordTypes:
+    """Fits a prior to records and to the values of one more model, whose memberships nobody knows.
+
+    A single value per record shows only the sum of the variances over records and over models. A second one
+    shows how much of it is which, even if it may be IN or OUT. A record counts with its value on each side,
+    as much as that side is likely; the share of members is fitted, too.
 
     Args:
-        values: (models, records).
+        values: (records,), of the model whose memberships are unknown.
+        sums: statistics of the same records over the other models.
+        n_types: as in `fit_record_types`.
+        resolution_variance: as in `fit_record_types`.
     """
-    steps = np.diff(np.sort(values, axis=0), axis=0)
-    if not (steps > 0).any():
-        return 0.0
-    return float((steps == 0).mean() * np.median(steps[steps > 0]) ** 2)
+    sides = sums.added(values, 1.0, 0.0), sums.added(values, 0.0, 1.0)
+    records = _by_counts([SideSums(*map(np.concatenate, zip(*sides, strict=True)))])
+    smallest = np.maximum([_SMALLEST_SHARE * _overall_variance(sums)], resolution_variance)
+    types = RecordTypes(*(part[None] for part in _parts(_start(sums, n_types, _CORRELATION_BESIDE))))
+    share, previous = 0.5, -np.inf
+    for _ in range(_N_ROUNDS_BESIDE):
+        posterior, log_p = _expected(types, records)
+        log_likelihood, of_in = _normalized_beside(log_p, records.order, share)
+        if log_likelihood - previous < _TOLERANCE_BESIDE:
+            break
+        previous = log_likelihood
+        share = float(np.clip(of_in, _SMALLEST_MEMBER_SHARE, 1 - _SMALLEST_MEMBER_SHARE))
+        types = _maximized(types, records, posterior, _totals(log_p, records), smallest)
+    return RecordTypes(*(part[0] for part in _parts(types)))
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
@@ -266,12 +253,38 @@ def _improved(types: RecordTypes, records: _ByCounts, smallest: FloatArray) -> t
         records: of all sets.
         smallest: (sets,), lower bound on variances.
     """
+    posterior, shares = _expected(types, records)
+    log_likelihood = np.add.reduceat(_normalized(shares), np.cumsum(records.n_records) - records.n_records)
+    improved = _maximized(types, records, posterior, _totals(shares, records), smallest)
+    return improved, log_likelihood / records.n_records
+
+
+def _expected(types: RecordTypes, records: _ByCounts) -> tuple[_Posterior, FloatArray]:
+    """The records' means by counts, and how likely each record is under each type of its set, as a log."""
     own = RecordTypes(*(part[records.set_of_group] for part in _parts(types)))
     posterior = _posterior(own, records.counts)
-    shares = _log_p(records, _coefficients(own, records.counts, posterior))
-    log_likelihood = np.add.reduceat(_normalized(shares), np.cumsum(records.n_records) - records.n_records)
-    totals = np.stack([shares[:, group] @ records.monomials[:, group].T for group in records.groups])
-    return _maximized(types, records, posterior, totals, smallest), log_likelihood / records.n_records
+    return posterior, _log_p(records, _coefficients(own, records.counts, posterior))
+
+
+def _normalized_beside(log_p: FloatArray, order: IntArray, share: float) -> tuple[float, float]:
+    """The mean log-likelihood of records that occur twice, with a value IN and with the same value OUT.
+
+    Turns log_p, (types, twice the records) in this order, into each type's share on each side. Also returns
+    the mean share of IN; `share` is the one that is assumed.
+    """
+    of_sides = np.empty_like(log_p)
+    of_sides[:, order] = log_p
+    n_types, n_twice = log_p.shape
+    by_side = of_sides.reshape(n_types, 2, -1)
+    by_side += np.log([share, 1 - share])[:, None]
+    log_likelihood = float(_normalized(of_sides.reshape(2 * n_types, -1)).mean())
+    log_p[...] = of_sides[:, order]
+    return log_likelihood, float(by_side[:, 0].sum() / (n_twice // 2))
+
+
+def _totals(shares: FloatArray, records: _ByCounts) -> FloatArray:
+    """Sums of the records' monomials, weighted by how much of each type they are; (groups, types, 8)."""
+    return np.stack([shares[:, group] @ records.monomials[:, group].T for group in records.groups])
 
 
 def _maximized(
@@ -322,8 +335,11 @@ def _chosen(is_first: BoolArray, first: RecordTypes, second: RecordTypes) -> Rec
     return chosen
 
 
-def _start(sums: SideSums, n_types: int) -> RecordTypes:
-    """Types along quantiles of the records' difficulty: the midpoint of the two sides' means."""
+def _start(sums: SideSums, n_types: int, correlation: float = 0.0) -> RecordTypes:
+    """Types along quantiles of the records' difficulty: the midpoint of the two sides' means.
+
+    Within a type, the two means of a record are correlated as given.
+    """
     gap = _usual_gap(sums)
     in_mean = np.where(sums.n_in > 0, sums.sum_in, 0) / np.maximum(sums.n_in, 1)
     out_mean = np.where(sums.n_out > 0, sums.sum_out, 0) / np.maximum(sums.n_out, 1)
@@ -337,7 +353,8 @@ def _start(sums: SideSums, n_types: int) -> RecordTypes:
     for k in range(n_types):
         own = kind == k if (kind == k).any() else np.ones(len(kind), dtype=bool)
         means.append([in_mean[own].mean(), out_mean[own].mean()])
-        covariances.append([in_mean[own].var() + 0.05 * overall, out_mean[own].var() + 0.05 * overall, 0.0])
+        variances = in_mean[own].var() + 0.05 * overall, out_mean[own].var() + 0.05 * overall
+        covariances.append([*variances, correlation * np.sqrt(variances[0] * variances[1])])
         noises.append([
             _within(sums.square_in[own], sums.sum_in[own], sums.n_in[own], overall),
             _within(sums.square_out[own], sums.sum_out[own], sums.n_out[own], overall),
