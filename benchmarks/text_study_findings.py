@@ -47,9 +47,10 @@ def _references(results: Results) -> str:
     {epoch}), the best attack without trained references, `{alone["attack"]}`, has an AUC of
     {alone["auc"][0]:.3f} and a TPR of {percent(alone["tpr_01"][0])} at 0.1% FPR. EB-LiRA has an AUC
     of {curve} references, and a TPR of {percent(most["tpr_01"][0])} with {sizes[-1]}. With a single
-    reference, LiRA is better ({one["lira"]:.3f}, EB-LiRA {one["eb_lira"]:.3f}). A model that is
-    stopped where it generalizes best still reveals most of its members to an attacker who can train
-    others like it."""
+    reference, LiRA is better ({one["lira"]:.3f}, EB-LiRA {one["eb_lira"]:.3f}); EB-LiRA with one and
+    two references was measured before it [learned from the target's outputs as
+    well](eb_lira.md#one-or-two-references). A model that is stopped where it generalizes best still
+    reveals most of its members to an attacker who can train others like it."""
 
 
 def _full(results: Results) -> str:

@@ -42,7 +42,7 @@ def quick_audits() -> Iterator[None]:
     """Leaves them out."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FigureCanvasAgg, "print_png", _leave_blank)
-        patched.setattr(second_process, "_started", lambda: None)
+        patched.setattr(second_process, "_started", lambda _: None)
         patched.setattr(shift, "N_TREES", _FEW_TREES)
         patched.setattr(sklearn.ensemble, "HistGradientBoostingRegressor", _few_rounds)
         yield
@@ -71,7 +71,7 @@ def short_trials(patched: pytest.MonkeyPatch) -> None:
 def few_permutations() -> Iterator[None]:
     """Bits with a quarter of the permutations, which take a quarter of the time of a small audit."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(second_process, "_started", lambda: None)
+        patched.setattr(second_process, "_started", lambda _: None)
         patched.setattr(bits, "_MOST_PERMUTATIONS", bits._LEAST_PERMUTATIONS)
         patched.setattr(bits, "_JACKKNIFED_PERMUTATIONS", 1)
         yield
