@@ -12,6 +12,7 @@ from leakscope.stats.intervals import (
     delong,
     fisher_interval,
     mean_over_targets,
+    wilson,
 )
 from leakscope.stats.roc import advantage, auc, roc
 
@@ -142,3 +143,12 @@ def test_fisher_interval_matches_scipy_and_its_edges():
     assert (fisher_interval(0.9, 3).low, fisher_interval(0.9, 3).high) == (-1, 1)
     assert fisher_interval(1.0, 10).low == 1
     assert np.isnan(fisher_interval(float("nan"), 10).low)
+
+
+@pytest.mark.parametrize("rate", [0.0005, 0.9995])
+def test_a_rate_of_a_fraction_of_a_record_is_known_as_well_as_that_of_one(rate: float) -> None:
+    """The threshold between two scores calls a part of the next member: no reason to know next to nothing."""
+    low, high = wilson(rate, 0.02, 2.58)
+    assert high - low < 0.15
+    one = wilson(0.02, 0.02, 2.58)
+    assert high - low < one[1] - one[0]

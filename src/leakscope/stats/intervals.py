@@ -119,6 +119,8 @@ def wilson(
     """Interval of a rate whose variance is proportional to p (1 - p) (Wilson 1927); stays in [0, 1].
 
     Where a small rate is smaller still by chance, so is its standard error; this interval does not trust it.
+    A rate below its standard error, as of a fraction of one record, counts as one of that size: less than one
+    record says no less about the others.
 
     Args:
         rate: above 0 and below 1.
@@ -128,7 +130,8 @@ def wilson(
             p (1 - p) over this number, whatever the standard error says.
         n_most: records of which it cannot know more than p (1 - p) over this number.
     """
-    size = min(max(rate * (1 - rate) / standard_error**2, n_independent), n_most)  # effective
+    product = max(rate * (1 - rate), min(standard_error, 0.5) * (1 - min(standard_error, 0.5)))
+    size = min(max(product / standard_error**2, n_independent), n_most)  # effective
     n = size / quantile**2
     middle = (rate + 0.5 / n) / (1 + 1 / n)
     half_width = np.sqrt(rate * (1 - rate) / n + 0.25 / n**2) / (1 + 1 / n)
