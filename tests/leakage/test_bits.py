@@ -38,6 +38,32 @@ def exact_measures(gap, inside, outside):
     return measures(Moderated(Posterior(gap, none), Posterior(log_ratio, none), np.sqrt(inside * outside)))
 
 
+def with_unequal_spread(n_models, gaps, rng):
+    """Outputs of some records vary ten times as much as those of others; so do their gaps."""
+    scale = np.exp(rng.normal(0, 0.5, len(gaps)))
+    in_mask = rng.random((n_models, len(gaps))).argsort(axis=0) < n_models // 2
+    outputs = scale * (rng.normal(size=in_mask.shape) + gaps * in_mask)
+    return 1.5 * rng.normal(size=len(gaps)) + outputs, in_mask
+
+
+@pytest.mark.parametrize("n_models", [8, 16, 32])
+def test_records_that_leak_alike_have_no_most_exposed_ones_by_their_spread(n_models):
+    values, in_mask = with_unequal_spread(n_models, np.full(1_000, 0.8), np.random.default_rng(n_models))
+    found = bits_per_record(values, in_mask)
+    truth = exact_measures(np.array([0.8]), np.ones(1), np.ones(1))[0, 0]
+    assert found.means["bits"].these_low < truth < found.means["bits"].these_high
+    assert found.most_exposed.low < truth < found.most_exposed.high
+
+
+@pytest.mark.parametrize(("n_models", "least"), [(16, 0.5), (64, 0.65)])
+def test_a_few_records_that_leak_much_are_not_drawn_towards_the_others(n_models, least):
+    gaps = np.where(np.arange(1_000) < 30, 3.0, 0.2)
+    values, in_mask = with_unequal_spread(n_models, gaps, np.random.default_rng(n_models))
+    found = bits_per_record(values, in_mask)
+    truth = exact_measures(np.array([3.0]), np.ones(1), np.ones(1))[0, 0]
+    assert least < found.most_exposed.value < truth + 0.1
+
+
 def test_measures_are_those_of_the_two_gaussians():
     gap, inside, outside = (
         np.array([0.0, 0.5, 3.0, -1.0]),

@@ -8,12 +8,14 @@ output m, as in moderated t-tests (Smyth 2004). Three numbers are moderated in t
   variance is `trigamma(df_in/2) + trigamma(df_out/2)`.
 - The level of the two variances, given their ratio: `(d0 s0^2(m) + df s^2) / (d0 + df)`, with the trend
   `s0^2(m)` and the prior degrees of freedom d0 from the mean and the excess spread of `ln s^2`.
-- The gap between the two means: a Gaussian prior around a trend in m; its sampling variance is
-  `v_in/n_in + v_out/n_out`.
+- The gap between the two means, in units of the root of the level: a mixture of Gaussians around a trend in
+  m, from narrow to wide; its sampling variance is `v_in/n_in + v_out/n_out` in the same units, and what the
+  level adds (Hedges 1981). Outputs that vary more between models also have larger gaps: in units of the
+  outputs, gaps of loud records would make the prior wide for quiet ones. And most records may leak alike
+  while a few leak much: one Gaussian would draw the few towards the others, or leave the noise of all.
 
-The variance of each Gaussian prior is the scatter over records in excess of the sampling variance. A side
-with one model has a mean only; a side with none is known from the trends alone. So every record has an
-estimate.
+The variance of a Gaussian prior is the scatter over records in excess of the sampling variance. A side with
+one model has a mean only; a side with none is known from the trends alone. So every record has an estimate.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ _RECORDS_PER_BIN = 100
 _MOST_PRIOR_DEGREES = 1e6
 _SMALLEST_SHARE = 1e-6  # no variance falls below this share of the overall one
 _TINY = 1e-30
+_WIDTHS = np.array([0.0, 0.0625, 0.25, 1.0, 4.0, 16.0, 64.0])
+"""Variances of the gap's prior, as multiples of the excess scatter of gaps."""
+_LEAST_OF_MEAN_VARIANCE = 0.1  # of that scatter, in a bin where it happens to be small
+_LEAST_SCATTER = 0.25
+_ROUNDS = 30  # of expectation-maximization for seven weights
 # Share of records whose outputs differ between models, at least, where outputs have steps. Of single trees on
 # digits and on Gaussian classes it was 0.63 and more, of one that is nearly always right 0.014.
 _LEAST_VARIED = 0.5
@@ -81,6 +88,30 @@ class NormalPrior(NamedTuple):
         return Posterior(mean + np.where(trust > 0, trust * (own - mean), 0.0), variance * (1 - trust))
 
 
+class GapPrior(NamedTuple):
+    """Prior of a record's gap, by centre: Gaussians of several widths.
+
+    Attributes:
+        mean: of all of them.
+        variance: that the widths are multiples of.
+        weights: of the widths `_WIDTHS`; float64 (widths,).
+    """
+
+    mean: Trend
+    variance: Trend
+    weights: FloatArray
+
+    def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
+        """The mean and the variance of each record's posterior (arguments as of `NormalPrior.posterior`)."""
+        mean, variance = self.mean.at(centre), _WIDTHS[:, None] * self.variance.at(centre)
+        shares = _shares(self.weights, own - mean, variance, noise)
+        trust = variance / np.maximum(variance + noise, _TINY)
+        shift = np.where(trust > 0, trust * (own - mean), 0.0)
+        mean_shift = (shares * shift).sum(axis=0)
+        spread = (shares * (variance * (1 - trust) + (shift - mean_shift) ** 2)).sum(axis=0)
+        return Posterior(mean + mean_shift, spread)
+
+
 class Posterior(NamedTuple):
     """Posterior of one number of each record; (records,) each."""
 
@@ -100,7 +131,7 @@ class Prior(NamedTuple):
 
     log_ratio: NormalPrior
     level: LevelPrior
-    gap: NormalPrior
+    gap: GapPrior
     smallest_variance: float
 
 
@@ -185,17 +216,17 @@ def fit_prior(observed: Moments, resolution: float = 0.0) -> Prior:
     log_ratio = _normal_prior(*own_log_ratio, observed.centre, bins)
     ratio = log_ratio.posterior(*own_log_ratio, observed.centre)
     level = _level_prior(*_own_level(observed, ratio.mean), observed.centre, bins, smallest)
-    prior = Prior(log_ratio, level, NormalPrior(FLAT, FLAT), smallest)
-    return prior._replace(
-        gap=_normal_prior(*_own_gap(observed, ratio, _level(observed, ratio, prior)), observed.centre, bins)
-    )
+    prior = Prior(log_ratio, level, GapPrior(FLAT, FLAT, np.zeros(len(_WIDTHS))), smallest)
+    own_gap = _own_gap(observed, ratio, _level(observed, ratio, prior), level)
+    return prior._replace(gap=_gap_prior(*own_gap, observed.centre, bins))
 
 
 def moderate(observed: Moments, prior: Prior) -> Moderated:
     """Each record's own moments, combined with the prior."""
     ratio = prior.log_ratio.posterior(*_own_log_ratio(observed, prior.smallest_variance), observed.centre)
     level = _level(observed, ratio, prior)
-    return Moderated(prior.gap.posterior(*_own_gap(observed, ratio, level), observed.centre), ratio, level)
+    gap = prior.gap.posterior(*_own_gap(observed, ratio, level, prior.level), observed.centre)
+    return Moderated(Posterior(gap.mean * np.sqrt(level), gap.variance * level), ratio, level)
 
 
 def quantile_bins(centre: FloatArray) -> IntArray:
@@ -234,8 +265,13 @@ def _own_level(observed: Moments, log_ratio: FloatArray) -> tuple[FloatArray, Fl
         degrees[0] * observed.inside.variance / half_ratio
         + degrees[1] * observed.outside.variance * half_ratio
     )
-    total = degrees[0] + degrees[1]
+    total = _own_degrees(observed)
     return scatter / np.maximum(total, 1), total
+
+
+def _own_degrees(observed: Moments) -> FloatArray:
+    """Degrees of freedom of a record's own level."""
+    return np.maximum(observed.inside.n - 1, 0.0) + np.maximum(observed.outside.n - 1, 0.0)
 
 
 def _level(observed: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
@@ -245,12 +281,46 @@ def _level(observed: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
     return np.maximum(level, prior.smallest_variance)
 
 
-def _own_gap(observed: Moments, ratio: Posterior, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean IN minus mean OUT, and its sampling variance, inf where a side has no model."""
+def _own_gap(
+    observed: Moments, ratio: Posterior, level: FloatArray, prior: LevelPrior
+) -> tuple[FloatArray, FloatArray]:
+    """Mean IN minus mean OUT in units of the level's root, and its sampling variance; (records,) each.
+
+    The variance is inf where a side has no model. The level is estimated as well, so the quotient is too
+    large on average, and noisier the larger it is (Hedges 1981).
+    """
     half_ratio, none = np.exp(ratio.mean / 2), np.full_like(level, np.inf)
-    inside = np.divide(level * half_ratio, observed.inside.n, out=none.copy(), where=observed.inside.n > 0)
-    outside = np.divide(level / half_ratio, observed.outside.n, out=none, where=observed.outside.n > 0)
-    return observed.inside.mean - observed.outside.mean, inside + outside
+    inside = np.divide(half_ratio, observed.inside.n, out=none.copy(), where=observed.inside.n > 0)
+    outside = np.divide(1 / half_ratio, observed.outside.n, out=none, where=observed.outside.n > 0)
+    degrees = np.maximum(_own_degrees(observed) + prior.degrees, 2.0)
+    gap = (observed.inside.mean - observed.outside.mean) / np.sqrt(level) * (1 - 3 / (4 * degrees - 1))
+    noise = inside + outside
+    of_level = np.maximum(gap**2 - np.where(np.isfinite(noise), noise, 0.0), 0.0) / (2 * degrees)
+    return gap, noise + of_level
+
+
+def _gap_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> GapPrior:
+    """Weights of the widths by expectation-maximization, around the trend of all records."""
+    mean, variance = _normal_prior(own, noise, centre, bins)
+    least = _LEAST_OF_MEAN_VARIANCE * variance.height.mean()
+    variance = variance._replace(height=np.maximum(variance.height, max(least, _TINY)))
+    known = np.isfinite(noise)
+    weights = np.full(len(_WIDTHS), 1 / len(_WIDTHS))
+    if known.any():
+        off, spread = (own - mean.at(centre))[known], _WIDTHS[:, None] * variance.at(centre[known])
+        for _ in range(_ROUNDS):
+            weights = _shares(weights, off, spread, noise[known]).mean(axis=1)
+    scatter = float(weights @ _WIDTHS)  # the weights say how it is spread over records, not how large it is
+    return GapPrior(mean, variance._replace(height=variance.height / max(scatter, _LEAST_SCATTER)), weights)
+
+
+def _shares(weights: FloatArray, off: FloatArray, variance: FloatArray, noise: FloatArray) -> FloatArray:
+    """How likely a record's gap is from each width; (widths, records). `off`: its distance from the mean."""
+    known = np.isfinite(noise)
+    total = np.where(known, variance + np.where(known, noise, 0.0), 1.0)
+    log_p = np.where(known, -0.5 * (np.log(total) + off**2 / total), 0.0)
+    shares = weights[:, None] * np.exp(log_p - log_p.max(axis=0))
+    return np.asarray(shares / shares.sum(axis=0))
 
 
 def _normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
