@@ -161,12 +161,16 @@ def _beside_chance(results: Results) -> Iterator[str]:
 
 
 def _names_before(change: str, results: Results) -> Iterator[str]:
-    """The cells that were measured before a change; all of a number of models have one name."""
-    keys = [key for key, result in results.items() if change in result.get("before", {}).values()]
-    for n_models in dict.fromkeys(key.split("|")[1] for key in keys):
-        own = [key for key in keys if key.split("|")[1] == n_models]
-        is_all = len(own) == sum(key.split("|")[1] == n_models for key in results)
-        yield f"all with {n_models} models" if is_all else "; ".join(k.replace("|", ", ") for k in own)
+    """How many cells of each number of models were measured before a change; all, where they all were."""
+    numbers = [
+        key.split("|")[1] for key, result in results.items() if change in result.get("before", {}).values()
+    ]
+    if len(numbers) == len(results):
+        yield "all cells"
+        return
+    of_all = [key.split("|")[1] for key in results]
+    for n_models in dict.fromkeys(numbers):
+        yield f"{numbers.count(n_models)} of {of_all.count(n_models)} cells with {n_models} models"
 
 
 def _worst(figures: dict[str, dict[str, float]], name: str) -> tuple[float, float] | None:
