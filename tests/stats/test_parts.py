@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
+from scipy.stats import binomtest
 
 from leakscope.array_types import BoolArray, FloatArray
 from leakscope.stats.intervals import delong, wilson
@@ -263,12 +264,19 @@ def test_wilson_s_interval_does_not_trust_a_small_rate_s_small_error() -> None:
     assert wilson(0.5, 0.05, 1.96) == pytest.approx((0.402, 0.598), abs=0.003)
 
 
-def test_a_rate_near_one_of_few_records_is_no_wider_than_their_number_allows():
-    """A spread of 0.004 beside 1 - rate = 0.00004 would count as a sample of two or three."""
-    assert wilson(0.99996, 0.004, 1.96)[0] < 0.5
-    low, high = wilson(0.99996, 0.004, 1.96, n_independent=18)
-    assert low == pytest.approx(1 / (1 + 1.96**2 / 18), abs=0.002) and high <= 1
-    assert wilson(0.5, 0.05, 1.96, n_independent=18) == wilson(0.5, 0.05, 1.96)
+@pytest.mark.parametrize("n_independent", [0, 18])
+def test_a_rate_near_one_of_few_records_is_no_wider_than_their_number_allows(n_independent: int) -> None:
+    """A spread of 0.004 beside 1 - rate = 0.00004 is not that of a sample of two or three."""
+    low, high = wilson(0.99996, 0.004, 1.96, n_independent)
+    assert 1 / (1 + 1.96**2 / 18) <= low < 0.99996 - 1.96 * 0.004 and high <= 1
+
+
+def test_a_rate_s_variance_is_at_most_that_of_its_independent_records() -> None:
+    n_records, error = 18, 0.3  # an error that not even five independent records have
+    of_a_binomial = binomtest(n_records // 2, n_records).proportion_ci(method="wilson")
+    expected = pytest.approx((of_a_binomial.low, of_a_binomial.high))
+    assert wilson(0.5, error, float(ndtri(0.975)), n_records) == expected
+    assert wilson(0.5, 0.05, 1.96, n_records) == wilson(0.5, 0.05, 1.96)
 
 
 def test_the_halves_of_the_advantage_agree_by_chance() -> None:
