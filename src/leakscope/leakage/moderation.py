@@ -104,7 +104,8 @@ class GapPrior(NamedTuple):
     def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
         """The mean and the variance of each record's posterior (arguments as of `NormalPrior.posterior`)."""
         mean, variance = self.mean.at(centre), _WIDTHS[:, None] * self.variance.at(centre)
-        shares = _shares(self.weights, own - mean, variance, noise)
+        shares = self.weights[:, None] * _likelihood(own - mean, variance, noise)
+        shares /= shares.sum(axis=0)
         trust = variance / np.maximum(variance + noise, _TINY)
         shift = np.where(trust > 0, trust * (own - mean), 0.0)
         mean_shift = (shares * shift).sum(axis=0)
@@ -308,19 +309,22 @@ def _gap_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: Int
     weights = np.full(len(_WIDTHS), 1 / len(_WIDTHS))
     if known.any():
         off, spread = (own - mean.at(centre))[known], _WIDTHS[:, None] * variance.at(centre[known])
+        likelihood = _likelihood(off, spread, noise[known])
         for _ in range(_ROUNDS):
-            weights = _shares(weights, off, spread, noise[known]).mean(axis=1)
+            weights = weights * (likelihood @ (1 / (weights @ likelihood))) / likelihood.shape[1]
     scatter = float(weights @ _WIDTHS)  # the weights say how it is spread over records, not how large it is
     return GapPrior(mean, variance._replace(height=variance.height / max(scatter, _LEAST_SCATTER)), weights)
 
 
-def _shares(weights: FloatArray, off: FloatArray, variance: FloatArray, noise: FloatArray) -> FloatArray:
-    """How likely a record's gap is from each width; (widths, records). `off`: its distance from the mean."""
+def _likelihood(off: FloatArray, variance: FloatArray, noise: FloatArray) -> FloatArray:
+    """Of each record's gap under each width, at most 1; (widths, records).
+
+    `off` is the distance from the prior's mean.
+    """
     known = np.isfinite(noise)
     total = np.where(known, variance + np.where(known, noise, 0.0), 1.0)
     log_p = np.where(known, -0.5 * (np.log(total) + off**2 / total), 0.0)
-    shares = weights[:, None] * np.exp(log_p - log_p.max(axis=0))
-    return np.asarray(shares / shares.sum(axis=0))
+    return np.asarray(np.exp(log_p - log_p.max(axis=0)))
 
 
 def _normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
