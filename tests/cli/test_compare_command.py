@@ -94,7 +94,7 @@ def test_a_name_full_of_markup_stays_text(tmp_path: Path) -> None:
     made_up_audit(tmp_path / name, 0.2, noise_seed=1, towns=towns)
     done = run_command("compare", tmp_path / "leaky", tmp_path / name, "--out", tmp_path / "out", "-q")
     assert done.exit_code == 0, done
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text().replace("<wbr>", "")  # where names may break
     assert "<img src=x" not in page and "<script>alert" not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert "&lt;script&gt;alert(2)&lt;/script&gt;" in page

@@ -13,8 +13,7 @@ from leakscope.data.catalogue import DATASETS, Dataset
 from leakscope.data.registry import dataset, dataset_names, load
 from leakscope.errors import DataMissingError, InputError
 from leakscope.types import Records
-
-from .conftest import folder_or_skip
+from tests.published_data import root_with
 
 CASES = [
     pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] if entry.name == "cifar10" else [])
@@ -23,13 +22,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("entry", CASES)
-def test_records_are_as_registered(entry: Dataset, request: pytest.FixtureRequest) -> None:
+def test_records_are_as_registered(entry: Dataset) -> None:
     if entry.name == "letters":
         pytest.importorskip("tokenizers", reason="letters need the package tokenizers")
-    root = request.getfixturevalue("published_root") if entry.files else None
-    if root is not None:
-        folder_or_skip(root, entry.name)
-    records = load(entry.name, root)
+    records = load(entry.name, root_with(entry.name))
     assert len(records) == entry.n_records
     assert records.name == entry.name
     assert records.features.shape[1:] == entry.shape

@@ -13,7 +13,6 @@ import pytest
 from leakscope.data.registry import load
 from leakscope.dynamics.complexity import nearest_neighbor_error
 from leakscope.dynamics.noise_floor import Floor
-from leakscope.errors import InputError
 from leakscope.hardness.over_training import EarlyCorrelations
 from leakscope.studies.claims import Outcome, Settled
 from leakscope.studies.dynamics.claims import PUBLICATION, settle
@@ -31,6 +30,7 @@ from leakscope.studies.dynamics.published_runs import RUNS_OF_CLAIM
 from leakscope.studies.dynamics.report import sentences
 from leakscope.studies.dynamics.results import DynamicsResults, RunResults
 from leakscope.studies.dynamics.trained_banks import training_command
+from tests.published_data import root_with
 from tests.studies.test_dynamics_claims import RESULTS, number, tenth
 
 NEGATIVE = (Outcome.NOT_REPRODUCED, Outcome.REFUTED)
@@ -206,10 +206,7 @@ def test_committed_complexities_are_those_of_the_records(committed: list[Dynamic
     stated = {_of(run): run.complexity for run in runs}
     assert len({(_of(run), run.complexity) for run in runs}) == len(stated)
     for (dataset, n), complexity in stated.items():
-        try:
-            records = load(dataset)
-        except InputError:
-            pytest.skip(f"{dataset} is not at hand")
+        records = load(dataset, root_with(dataset))
         assert complexity == nearest_neighbor_error(records.take(np.arange(n))), dataset
 
 

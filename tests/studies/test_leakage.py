@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from leakscope.studies.leakage.results import LeakageResults, Point
 from leakscope.studies.leakage.study import recompute, run
 from leakscope.studies.leakage.universe import Universe, available_dataset, load_universe
 from tests.cli.command import files_under, run_command
+from tests.published_data import root_with
 from tests.quick_audits import whole_audits
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,6 @@ SMALL = LeakageConfig(
     extensions=(),
 )  # fmt: skip
 Study = tuple[LeakageResults, Path]
-REPO = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -292,18 +291,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert wrong.exit_code == 2 and "figures=[7]" in wrong.err and not (tmp_path / "d").exists()
 
 
-def adult_root() -> Path:
-    root = Path(os.environ.get("LEAKSCOPE_DATA") or REPO.parent / "shared" / "data")
-    if available_dataset(root) != "adult":
-        pytest.skip(f"adult is not in {root} (set LEAKSCOPE_DATA)")
-    return root
-
-
 @pytest.mark.slow
 def test_on_adult_all_linear_trends_bias_and_bounds_are_as_they_must_be() -> None:
     """The published signs, the law of the bias with presence shuffled, and the chain at every point."""
     config = LeakageConfig(figures=(1, 3, 4, 5), records=24, trials=400, extensions=())
-    everyone, points = load_universe("adult", 24, 0, adult_root()), settings(config)
+    everyone, points = load_universe("adult", 24, 0, root_with("adult")), settings(config)
     found = {f: linear_experiments(config, everyone, f, p, quiet) for f, p in points.items()}
     results = judged(config, found)
     assert CONTROL in points and len(results.checks) == 11

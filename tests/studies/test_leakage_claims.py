@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -27,8 +26,9 @@ from leakscope.studies.leakage.page_charts import number
 from leakscope.studies.leakage.page_extensions import privacy_body
 from leakscope.studies.leakage.page_tables import IMPRECISE, SATURATED, fit_quality
 from leakscope.studies.leakage.results import LeakageResults, Point
-from leakscope.studies.leakage.universe import available_dataset, load_universe
+from leakscope.studies.leakage.universe import load_universe
 from tests.cli.command import run_command
+from tests.published_data import root_with
 
 REPO = Path(__file__).resolve().parents[2]
 COMMITTED = REPO / "docs" / "results" / "leakage"
@@ -178,13 +178,6 @@ LINEAR_TOLERANCE = float(np.sqrt(np.finfo(np.float64).eps))
 NETWORK_TOLERANCE = float(np.sqrt(np.finfo(np.float32).eps))
 
 
-def adult_root() -> Path:
-    root = Path(os.environ.get("LEAKSCOPE_DATA") or REPO.parent / "shared" / "data")
-    if available_dataset(root) != "adult":
-        pytest.skip(f"adult is not in {root} (set LEAKSCOPE_DATA)")
-    return root
-
-
 def numbers_of(point: Point) -> list[float | None]:
     """What the page says of a point: advantage, leakage of parameters and output, information."""
     near = point.output.neighbours
@@ -203,7 +196,7 @@ def test_the_committed_results_are_those_of_the_present_code(
 ) -> None:
     """Train the regressions of figure 1, and the smallest networks of figure 2, again."""
     config = committed.config
-    universe = load_universe(config.dataset, config.records, config.seed, adult_root())
+    universe = load_universe(config.dataset, config.records, config.seed, root_with("adult"))
     points = settings(config)[figure]
     if figure == NETWORK:
         found = network_experiments(config, universe, figure, points[:1], lambda _: None)
