@@ -8,7 +8,8 @@ from leakscope.leakage.bits import bits_per_record, measures, most_exposed_mean
 from leakscope.leakage.checkpoints import bank_leakage
 from leakscope.leakage.gaussian import Gaussian, symmetric_kl
 from leakscope.leakage.inequalities import chain, mutual_information, total_variation
-from leakscope.leakage.moderation import Moderated, Posterior, fit_prior, moderate, moments
+from leakscope.leakage.moderation import Moderated, fit_prior, moderate, moments
+from leakscope.leakage.trends import Posterior
 from leakscope.types import Design, Signals
 
 

@@ -49,18 +49,15 @@ from leakscope.leakage.inequalities import information_on_one_axis, variation_on
 from leakscope.leakage.moderation import (
     Moderated,
     Moments,
-    Posterior,
     Prior,
-    Trend,
-    bin_trend,
     fit_prior,
     moderate,
     moments,
-    quantile_bins,
     why_not_gaussian,
     why_too_few,
 )
 from leakscope.leakage.permuted import partners, random_order
+from leakscope.leakage.trends import Posterior, Trend, bin_trend, quantile_bins
 from leakscope.stats.estimate import TwoEstimates
 from leakscope.stats.side_sums import resolution_variance
 

@@ -8,11 +8,10 @@ output m, as in moderated t-tests (Smyth 2004). Three numbers are moderated in t
   variance is `trigamma(df_in/2) + trigamma(df_out/2)`.
 - The level of the two variances, given their ratio: `(d0 s0^2(m) + df s^2) / (d0 + df)`, with the trend
   `s0^2(m)` and the prior degrees of freedom d0 from the mean and the excess spread of `ln s^2`.
-- The gap between the two means, in units of the root of the level: a mixture of Gaussians around a trend in
-  m, from narrow to wide; its sampling variance is `v_in/n_in + v_out/n_out` in the same units, and what the
-  level adds (Hedges 1981). Outputs that vary more between models also have larger gaps: in units of the
-  outputs, gaps of loud records would make the prior wide for quiet ones. And most records may leak alike
-  while a few leak much: one Gaussian would draw the few towards the others, or leave the noise of all.
+- The gap between the two means, in units of the root of the level: a mixture around a trend in m
+  (`gap_prior`); its sampling variance is `v_in/n_in + v_out/n_out` in the same units, and what the level
+  adds. Outputs that vary more between models also have larger gaps: in units of the outputs, gaps of loud
+  records would make the prior wide for quiet ones.
 
 The variance of a Gaussian prior is the scatter over records in excess of the sampling variance. A side with
 one model has a mean only; a side with none is known from the trends alone. So every record has an estimate.
@@ -27,17 +26,13 @@ import numpy as np
 import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
+from leakscope.leakage.gap_prior import GapPrior, OwnGaps, fit_gap_prior
+from leakscope.leakage.trends import NormalPrior, Posterior, Trend, bin_trend, normal_prior, quantile_bins
 
-_MOST_BINS = 20
-_RECORDS_PER_BIN = 100
 _MOST_PRIOR_DEGREES = 1e6
 _SMALLEST_SHARE = 1e-6  # no variance falls below this share of the overall one
 _TINY = 1e-30
-_WIDTHS = np.array([0.0, 0.0625, 0.25, 1.0, 4.0, 16.0, 64.0])
-"""Variances of the gap's prior, as multiples of the excess scatter of gaps."""
-_LEAST_OF_MEAN_VARIANCE = 0.1  # of that scatter, in a bin where it happens to be small
-_LEAST_SCATTER = 0.25
-_ROUNDS = 30  # of expectation-maximization for seven weights
+_LEAST_DEGREES = 2.0  # of a level
 # Share of records whose outputs differ between models, at least, where outputs have steps. Of single trees on
 # digits and on Gaussian classes it was 0.63 and more, of one that is nearly always right 0.014.
 _LEAST_VARIED = 0.5
@@ -59,65 +54,6 @@ class Moments(NamedTuple):
     inside: Side
     outside: Side
     centre: FloatArray
-
-
-class Trend(NamedTuple):
-    """How a number depends on the centre: its mean in quantile bins, linear in between; (bins,) each."""
-
-    centre: FloatArray
-    height: FloatArray
-
-    def at(self, centre: FloatArray) -> FloatArray:
-        """Its value at each centre (records,); constant beyond the ends."""
-        return np.interp(centre, self.centre, self.height)
-
-
-FLAT = Trend(np.zeros(1), np.zeros(1))
-
-
-class NormalPrior(NamedTuple):
-    """Prior mean and variance of one of a record's numbers, by centre."""
-
-    mean: Trend
-    variance: Trend
-
-    def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
-        """The posterior of each record, from its own number and its sampling variance (inf: unknown)."""
-        mean, variance = self.mean.at(centre), self.variance.at(centre)
-        trust = variance / (variance + noise)
-        return Posterior(mean + np.where(trust > 0, trust * (own - mean), 0.0), variance * (1 - trust))
-
-
-class GapPrior(NamedTuple):
-    """Prior of a record's gap, by centre: Gaussians of several widths.
-
-    Attributes:
-        mean: of all of them.
-        variance: that the widths are multiples of.
-        weights: of the widths `_WIDTHS`; float64 (widths,).
-    """
-
-    mean: Trend
-    variance: Trend
-    weights: FloatArray
-
-    def posterior(self, own: FloatArray, noise: FloatArray, centre: FloatArray) -> Posterior:
-        """The mean and the variance of each record's posterior (arguments as of `NormalPrior.posterior`)."""
-        mean, variance = self.mean.at(centre), _WIDTHS[:, None] * self.variance.at(centre)
-        shares = self.weights[:, None] * _likelihood(own - mean, variance, noise)
-        shares /= shares.sum(axis=0)
-        trust = variance / np.maximum(variance + noise, _TINY)
-        shift = np.where(trust > 0, trust * (own - mean), 0.0)
-        mean_shift = (shares * shift).sum(axis=0)
-        spread = (shares * (variance * (1 - trust) + (shift - mean_shift) ** 2)).sum(axis=0)
-        return Posterior(mean + mean_shift, spread)
-
-
-class Posterior(NamedTuple):
-    """Posterior of one number of each record; (records,) each."""
-
-    mean: FloatArray
-    variance: FloatArray
 
 
 class LevelPrior(NamedTuple):
@@ -214,38 +150,19 @@ def fit_prior(observed: Moments, resolution: float = 0.0) -> Prior:
     smallest = max(_SMALLEST_SHARE * _overall_variance(observed), resolution, _TINY)
     bins = quantile_bins(observed.centre)
     own_log_ratio = _own_log_ratio(observed, smallest)
-    log_ratio = _normal_prior(*own_log_ratio, observed.centre, bins)
+    log_ratio = normal_prior(*own_log_ratio, observed.centre, bins)
     ratio = log_ratio.posterior(*own_log_ratio, observed.centre)
     level = _level_prior(*_own_level(observed, ratio.mean), observed.centre, bins, smallest)
-    prior = Prior(log_ratio, level, GapPrior(FLAT, FLAT, np.zeros(len(_WIDTHS))), smallest)
-    own_gap = _own_gap(observed, ratio, _level(observed, ratio, prior), level)
-    return prior._replace(gap=_gap_prior(*own_gap, observed.centre, bins))
+    own_gaps = _own_gaps(observed, ratio, _level(observed, ratio, level, smallest), level)
+    return Prior(log_ratio, level, fit_gap_prior(own_gaps, observed.centre, bins), smallest)
 
 
 def moderate(observed: Moments, prior: Prior) -> Moderated:
     """Each record's own moments, combined with the prior."""
     ratio = prior.log_ratio.posterior(*_own_log_ratio(observed, prior.smallest_variance), observed.centre)
-    level = _level(observed, ratio, prior)
-    gap = prior.gap.posterior(*_own_gap(observed, ratio, level, prior.level), observed.centre)
+    level = _level(observed, ratio, prior.level, prior.smallest_variance)
+    gap = prior.gap.posterior(_own_gaps(observed, ratio, level, prior.level), observed.centre)
     return Moderated(Posterior(gap.mean * np.sqrt(level), gap.variance * level), ratio, level)
-
-
-def quantile_bins(centre: FloatArray) -> IntArray:
-    """Bin of each record by quantiles of the centre; (records,)."""
-    n_bins = min(max(len(centre) // _RECORDS_PER_BIN, 1), _MOST_BINS)
-    if n_bins == 1:
-        return np.zeros(len(centre), dtype=np.int64)
-    return np.searchsorted(np.quantile(centre, np.arange(1, n_bins) / n_bins), centre)
-
-
-def bin_trend(values: FloatArray, centre: FloatArray, bins: IntArray, used: BoolArray) -> Trend:
-    """Mean of the used values in each non-empty bin, at the mean of their centres; 0 without any."""
-    if not used.any():
-        return FLAT
-    count = np.bincount(bins[used])
-    filled = count > 0
-    means = [np.bincount(bins[used], weights=v[used])[filled] / count[filled] for v in (centre, values)]
-    return Trend(means[0], means[1])
 
 
 def _own_log_ratio(observed: Moments, smallest: float) -> tuple[FloatArray, FloatArray]:
@@ -275,65 +192,22 @@ def _own_degrees(observed: Moments) -> FloatArray:
     return np.maximum(observed.inside.n - 1, 0.0) + np.maximum(observed.outside.n - 1, 0.0)
 
 
-def _level(observed: Moments, ratio: Posterior, prior: Prior) -> FloatArray:
+def _level(observed: Moments, ratio: Posterior, prior: LevelPrior, smallest: float) -> FloatArray:
     own, degrees = _own_level(observed, ratio.mean)
-    weight = degrees / (degrees + prior.level.degrees)
-    level = weight * own + (1 - weight) * np.exp(prior.level.log_variance.at(observed.centre))
-    return np.maximum(level, prior.smallest_variance)
+    weight = degrees / (degrees + prior.degrees)
+    level = weight * own + (1 - weight) * np.exp(prior.log_variance.at(observed.centre))
+    return np.maximum(level, smallest)
 
 
-def _own_gap(
-    observed: Moments, ratio: Posterior, level: FloatArray, prior: LevelPrior
-) -> tuple[FloatArray, FloatArray]:
-    """Mean IN minus mean OUT in units of the level's root, and its sampling variance; (records,) each.
-
-    The variance is inf where a side has no model. The level is estimated as well, so the quotient is too
-    large on average, and noisier the larger it is (Hedges 1981).
-    """
+def _own_gaps(observed: Moments, ratio: Posterior, level: FloatArray, prior: LevelPrior) -> OwnGaps:
+    """In units of the level's root, which is estimated: the quotient would be too large on average."""
     half_ratio, none = np.exp(ratio.mean / 2), np.full_like(level, np.inf)
     inside = np.divide(half_ratio, observed.inside.n, out=none.copy(), where=observed.inside.n > 0)
     outside = np.divide(1 / half_ratio, observed.outside.n, out=none, where=observed.outside.n > 0)
-    degrees = np.maximum(_own_degrees(observed) + prior.degrees, 2.0)
-    gap = (observed.inside.mean - observed.outside.mean) / np.sqrt(level) * (1 - 3 / (4 * degrees - 1))
-    noise = inside + outside
-    of_level = np.maximum(gap**2 - np.where(np.isfinite(noise), noise, 0.0), 0.0) / (2 * degrees)
-    return gap, noise + of_level
-
-
-def _gap_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> GapPrior:
-    """Weights of the widths by expectation-maximization, around the trend of all records."""
-    mean, variance = _normal_prior(own, noise, centre, bins)
-    least = _LEAST_OF_MEAN_VARIANCE * variance.height.mean()
-    variance = variance._replace(height=np.maximum(variance.height, max(least, _TINY)))
-    known = np.isfinite(noise)
-    weights = np.full(len(_WIDTHS), 1 / len(_WIDTHS))
-    if known.any():
-        off, spread = (own - mean.at(centre))[known], _WIDTHS[:, None] * variance.at(centre[known])
-        likelihood = _likelihood(off, spread, noise[known])
-        for _ in range(_ROUNDS):
-            weights = weights * (likelihood @ (1 / (weights @ likelihood))) / likelihood.shape[1]
-    scatter = float(weights @ _WIDTHS)  # the weights say how it is spread over records, not how large it is
-    return GapPrior(mean, variance._replace(height=variance.height / max(scatter, _LEAST_SCATTER)), weights)
-
-
-def _likelihood(off: FloatArray, variance: FloatArray, noise: FloatArray) -> FloatArray:
-    """Of each record's gap under each width, at most 1; (widths, records).
-
-    `off` is the distance from the prior's mean.
-    """
-    known = np.isfinite(noise)
-    total = np.where(known, variance + np.where(known, noise, 0.0), 1.0)
-    log_p = np.where(known, -0.5 * (np.log(total) + off**2 / total), 0.0)
-    return np.asarray(np.exp(log_p - log_p.max(axis=0)))
-
-
-def _normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
-    """Trend of the records' numbers, and of their scatter around it beyond the sampling variance."""
-    known = np.isfinite(noise)
-    mean = bin_trend(own, centre, bins, known)
-    excess = np.where(known, (own - mean.at(centre)) ** 2 - np.where(known, noise, 0.0), 0.0)
-    variance = bin_trend(excess, centre, bins, known)
-    return NormalPrior(mean, variance._replace(height=np.maximum(variance.height, 0.0)))
+    degrees = np.maximum(_own_degrees(observed) + prior.degrees, _LEAST_DEGREES)
+    correction = 1 - 3 / (4 * degrees - 1)  # Hedges 1981
+    value = correction * (observed.inside.mean - observed.outside.mean) / np.sqrt(level)
+    return OwnGaps(value, correction**2 * (inside + outside), degrees)
 
 
 def _level_prior(
