@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from leakscope.stats.intervals import highest_advantage
-from leakscope.stats.roc import split_scores
+from leakscope.stats.roc import SplitScores, split_scores
 from leakscope.stats.roc_summary import best_rates
 
 N_SEEDS = 400
@@ -30,6 +30,26 @@ def test_it_is_seldom_below_the_largest_advantage(n_members: int, n_nonmembers: 
         below += highest_advantage(split_scores(scores, is_member), level) < truth
     allowed = (1 - level) / 2
     assert below / N_SEEDS <= allowed + 3 * np.sqrt(allowed * (1 - allowed) / N_SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("n_members", "n_nonmembers", "truth", "rate"),
+    [(500, 500, 0.05, 0.5), (300, 300, 0.03, 0.95), (1000, 30, 0.05, 0.9), (500, 10, 0.05, 0.5)],
+)
+@pytest.mark.parametrize("level", [0.95, 0.99])
+def test_scores_of_two_values_hide_no_advantage(
+    n_members: int, n_nonmembers: int, truth: float, rate: float, level: float
+) -> None:
+    """Where the rates come out equal by chance, calling nobody seems best, and to be without error."""
+    rng, below, n_draws = np.random.default_rng(3), 0, 1_000
+    for _ in range(n_draws):
+        sides = [
+            np.sort(rng.random(n) < rate + sign * truth / 2).astype(float)
+            for n, sign in ((n_members, 1), (n_nonmembers, -1))
+        ]
+        below += highest_advantage(SplitScores(*sides), level) < truth
+    allowed = (1 - level) / 2
+    assert below / n_draws <= allowed + 3 * np.sqrt(allowed * (1 - allowed) / n_draws)
 
 
 def test_it_exceeds_the_largest_observed_and_comes_near_to_it() -> None:
