@@ -85,3 +85,17 @@ def test_luck_that_models_share_between_records_does_not_raise_the_figures_of_a_
         values.append(strongest_in_set(RecordSet(chosen), scores, (0.1,)).auc.value)
     truth = ndtr(0.7 / np.sqrt(2 + 0.4**2))
     assert abs(np.mean(values) - truth) <= 3 * np.std(values, ddof=1) / np.sqrt(len(values))
+
+
+@pytest.mark.parametrize("n_undefined", [1, N_MODELS])
+def test_a_target_without_members_in_a_half_changes_no_choice(n_undefined: int) -> None:
+    aucs, left_out = population(np.random.default_rng(14), [0.0, 1.5])
+    for one in aucs.values():
+        one.of_targets[0, :n_undefined] = np.nan
+    label, headline = strongest(aucs, left_out, N_RECORDS)
+    if n_undefined == N_MODELS:
+        assert np.isnan(headline.value)
+        return
+    assert label == "attack 1" and (chosen_elsewhere(aucs) == 1).all()
+    expected = aucs["attack 1"].of_targets.mean(axis=0)[n_undefined:].mean()
+    assert headline.value == pytest.approx(expected)

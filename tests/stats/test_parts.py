@@ -74,6 +74,15 @@ def test_the_slope_is_that_of_a_concave_curve(separation: float, fpr: float) -> 
     assert exact * 0.95 < slope < exact * 1.03
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_all_are_called_no_threshold_matters() -> None:
+    ranks = ranked(np.random.default_rng(0).normal(size=(3, 50)), np.arange(50) < np.full((3, 1), 20))
+    assert tpr_slope(ranks, 1.0) == 0
+    assert tpr_slope(ranks, 1.0, np.eye(3)).tolist() == [0, 0, 0]
+    parts = tpr_parts(ranks, 1.0, tpr_slope(ranks, 1.0))
+    assert parts.sum() == pytest.approx(1.0)
+
+
 def test_the_slope_where_no_member_is_called_is_that_of_a_line() -> None:
     scores = np.r_[np.linspace(82.5, 88.5, 7), np.arange(100.0)][None]  # the highest two tenths call all
     slope = tpr_slope(ranked(scores, np.arange(107)[None] < 7), 0.1)

@@ -82,7 +82,7 @@ def strongest(aucs: Mapping[str, HalfAucs], left_out: LeftOut, n_records: int) -
         n_records: number of records of the audit.
     """
     labels, of_targets = list(aucs), np.stack([one.of_targets for one in aucs.values()])
-    means = dict(zip(labels, np.nan_to_num(of_targets.mean(axis=(1, 2))).tolist(), strict=True))
+    means = dict(zip(labels, _mean_of_defined(of_targets.mean(axis=1)).tolist(), strict=True))
     best = max(means, key=lambda label: means[label])
     chosen = chosen_elsewhere(aucs)
     values = np.take_along_axis(of_targets, chosen[None], 0)[0].mean(axis=0)
@@ -152,9 +152,17 @@ def chosen_elsewhere(aucs: Mapping[str, HalfAucs]) -> IntArray:
     for half, side in product((0, 1), np.unique(model_half)):
         others = model_half != side
         judges = others if others.any() else ~others
-        means = np.nan_to_num(of_targets[:, 1 - half, judges].mean(axis=1))
+        means = _mean_of_defined(of_targets[:, 1 - half, judges])
         chosen[half, model_half == side] = int(np.argmax(means))
     return chosen
+
+
+def _mean_of_defined(aucs: FloatArray) -> FloatArray:
+    """Over the targets with members and non-members; 0.5 without any. (attacks, targets) -> (attacks,)."""
+    is_defined = ~np.isnan(aucs)
+    n_defined = is_defined.sum(axis=1)
+    total = np.where(is_defined, aucs, 0.0).sum(axis=1)
+    return np.divide(total, n_defined, out=np.full(len(aucs), 0.5), where=n_defined > 0)
 
 
 def _largest(variances: Iterable[Variance]) -> Variance:

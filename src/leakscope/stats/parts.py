@@ -207,6 +207,8 @@ def tpr_slope(ranks: Ranked, fpr: float, means: FloatArray | None = None) -> Flo
     narrow. A TPR that is a power of the FPR rises by `2 sinh(exponent log 2)` of itself between the two.
     """
     of_targets = _equal(len(ranks.scores)) if means is None else means
+    if fpr >= 1:  # all are called, whatever the threshold is
+        return np.zeros(of_targets.shape[:-1])
     factor = min(2.0, 1 / fpr)
     low, at, high = (of_targets @ _tpr(ranks, fpr * by) for by in (1 / factor, 1.0, factor))
     of_line = (high - low) / (fpr * (factor - 1 / factor))
