@@ -56,13 +56,35 @@ def test_records_that_leak_alike_have_no_most_exposed_ones_by_their_spread(n_mod
     assert found.most_exposed.low < truth < found.most_exposed.high
 
 
-@pytest.mark.parametrize(("n_models", "least"), [(16, 0.5), (64, 0.65)])
+@pytest.mark.parametrize(("n_models", "least"), [(8, 0.5), (16, 0.5), (64, 0.65)])
 def test_a_few_records_that_leak_much_are_not_drawn_towards_the_others(n_models, least):
     gaps = np.where(np.arange(1_000) < 30, 3.0, 0.2)
     values, in_mask = with_unequal_spread(n_models, gaps, np.random.default_rng(n_models))
     found = bits_per_record(values, in_mask)
     truth = exact_measures(np.array([3.0]), np.ones(1), np.ones(1))[0, 0]
     assert least < found.most_exposed.value < truth + 0.1
+
+
+def exponential(rng):
+    return rng.exponential(0.8, 1_000)
+
+
+def few_of_many(rng):
+    return np.where(rng.permutation(1_000) < 30, 3.0, 0.2)
+
+
+@pytest.mark.parametrize("n_models", [16, 64])
+@pytest.mark.parametrize("gaps_of", [exponential, few_of_many])
+def test_a_skewed_distribution_of_gaps_does_not_bias_the_mean(gaps_of, n_models):
+    """Where few leak much, a prior around the mean gap would raise the bits of all others by a fifth."""
+    errors = []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, n_models])
+        gaps, one = gaps_of(rng), np.ones(1_000)
+        values, in_mask = with_unequal_spread(n_models, gaps, rng)
+        truth = exact_measures(gaps, one, one)[0].mean()
+        errors.append(bits_per_record(values, in_mask).means["bits"].value / truth - 1)
+    assert abs(np.mean(errors)) < 0.04 + 3 * np.std(errors, ddof=1) / np.sqrt(len(errors))
 
 
 def test_measures_are_those_of_the_two_gaussians():
