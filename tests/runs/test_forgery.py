@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import leakscope
 from leakscope.audits.run import audit, recompute
 from leakscope.bank.results import read_results, write_results
 from leakscope.bank.run_folder import SEAL
@@ -135,6 +136,8 @@ HIDING = {
     "an attribute": ("<h1", "<h1 hidden"),
     "a script that ends early": ("</body>", "<script></script x>Passed<script></script></body>"),
     "a picture of words": ("</body>", "<img src='data:image/png;base64,AAAA'></body>"),
+    "a tag like a script": ("<main", "<script-x>Passed</script-x><main"),
+    "what looks like data": ("<main", "data:<style>main{display:none}</style><h1>Passed</h1><main"),
     "a comment": ("</body>", "<!-- <script> -->Passed<!-- </script> --></body>"),
 }
 
@@ -144,6 +147,23 @@ def test_words_that_are_hidden_or_shown_without_being_text_are_named(run: Path, 
     forge_text(run / "report.html", lambda page: page.replace(*HIDING[what], 1))
     (problem,) = verify_run(run).problems
     assert problem.startswith(f"{run / 'report.html'}: says ")
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md"])
+def test_a_page_that_was_taken_out_with_its_checksum_is_missed(run: Path, name: str) -> None:
+    (run / name).unlink()
+    names = json.loads((run / SEAL).read_text())
+    (run / SEAL).write_text(json.dumps({key: value for key, value in names.items() if key != name}))
+    assert verify_run(run).problems == [f"{run / name}: is missing; `leakscope report` writes it"]
+
+
+def test_a_forged_page_in_the_name_of_another_version_is_not_good_without_a_word(run: Path) -> None:
+    forge_text(run / "report.html", lambda page: page.replace("Rating:", "Rating: none found, not"))
+    forge_text(run / "results.json", lambda text: text.replace(leakscope.__version__, "0.1.9", 1))
+    found = verify_run(run)
+    assert found.problems == []
+    assert found.notes[0].startswith("The run says that leakscope 0.1.9 made it, and this is ")
+    assert any("the text of report.html" in note for note in found.notes)
 
 
 def test_scripts_that_no_reader_sees_are_not_called_good(run: Path) -> None:

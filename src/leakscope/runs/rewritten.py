@@ -38,8 +38,8 @@ _ROWS_AT_ONCE = 1 << 19
 _MOST_PROBLEMS = 10
 _SHOWN = 60
 _RUN_NAME = re.compile(r"run folder <code>([\w.+@=-]{1,100})</code>")
-_SCRIPT = re.compile(r"<script\b.*?</script\b[^>]*>|\bdata:[^\"')\s]*", re.DOTALL | re.IGNORECASE)
-"""Scripts and pictures. A script ends where a browser ends it, or what follows would go unseen."""
+_SCRIPT = re.compile(r"<script(?=[\s/>]).*?</script(?=[\s/>])[^>]*>", re.DOTALL | re.IGNORECASE)
+"""It begins and ends where a browser begins and ends it, or what is beside it would go unseen."""
 
 
 class Rewritten(NamedTuple):
@@ -186,7 +186,10 @@ def _lend(folder: Path, tables: Path, fresh: Path) -> None:
 def _compare_written(folder: Path, fresh: Path) -> _Page:
     """Every file that was written again, where the run has it."""
     found = _Page([], {}, [])
-    for name in (name for name in _PAGES if (fresh / name).is_file() and (folder / name).is_file()):
+    for name in (name for name in _PAGES if (fresh / name).is_file()):
+        if not (folder / name).is_file():
+            found.differing[name] = f"{folder / name}: is missing; `leakscope report` writes it"
+            continue
         stored, again = (
             path.read_text(encoding="utf-8", errors="replace") for path in (folder / name, fresh / name)
         )

@@ -88,7 +88,11 @@ def _verify_rewritten(folder: Path, results: Any, again: Any, checked: list[str]
     if found.problems:
         undecided = (*doubt, *found.problems) if doubt else ()
         return Verification(checked, [] if doubt else found.problems, undecided)
-    notes = (*limits_applied(results), *only_by_checksum(folder, found.files, found.unlike))
+    notes = (
+        *([_words_not_compared(read_json(folder / RESULTS))] if doubt else []),
+        *limits_applied(results),
+        *only_by_checksum(folder, found.files, found.unlike),
+    )
     return Verification([*checked, *found.same], [], notes=notes)
 
 
@@ -156,6 +160,12 @@ def _doubt(stored: dict[str, Any]) -> tuple[str, ...]:
         f"{RESULTS} was computed by {made_by}, and this is {here}, so numbers may differ; "
         f"to check them, verify the run with the version that computed them ({command})",
     )
+
+
+def _words_not_compared(stored: dict[str, Any]) -> str:
+    """Words are compared in runs of this version only, so the reader must know which one a run names."""
+    version, here = version_of(stored) or "of an unknown version", leakscope.__version__
+    return f"The run says that leakscope {version} made it, and this is {here}: sentences were not compared."
 
 
 def _differing(stored: Any, fresh: Any, at: str = "", source: str = "the signals") -> list[str]:
