@@ -6,6 +6,10 @@ has its sign turned for non-members and both sides weigh the same. That bounds t
 below, whatever was fitted to the models; it falls short by what the attacker does not know of a record.
 
     python benchmarks/bits_on_a_bank.py --bank FOLDER
+    python benchmarks/bits_on_a_bank.py --most-exposed
+
+The second command checks the bits of the most exposed 1%: half of the models choose them and say how many
+bits they reveal, and the other half are the targets of EB-LiRA.
 
 The folder holds design.npy (bool, models x records), labels.npy and log_odds_epochNNN.npy files. The rival of
 the speed figure is a loop over records that fits two Gaussians to each and integrates with scipy's quad.
@@ -21,7 +25,7 @@ import numpy as np
 from scipy import integrate, stats
 
 from leakscope.attacks.eb_lira import EbLira
-from leakscope.leakage.bits import bits_per_record
+from leakscope.leakage.bits import bits_per_record, n_most_exposed
 from leakscope.stats.estimate import TwoEstimates
 from leakscope.types import Design, Signals
 
@@ -44,12 +48,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--bank", type=Path, default=BESIDE)
+    arguments.add_argument(
+        "--most-exposed", action="store_true", help="check the bits of the most exposed 1%%"
+    )
     options = arguments.parse_args()
     if not options.bank.is_dir():
         print(f"skipped: no bank at {options.bank}; give one with --bank")
         return
     in_mask = np.load(options.bank / "design.npy")
     labels = np.load(options.bank / "labels.npy").astype(np.int64)
+    if options.most_exposed:
+        print("| epoch | half | measured | EB-LiRA got, on the other half |\n|---:|---|---|---:|")
+        for path in sorted(options.bank.glob("log_odds_epoch*.npy")):
+            _check_most_exposed(int(path.stem[-3:]), np.load(path).astype(np.float32), in_mask, labels)
+        return
     shuffled = in_mask[np.random.default_rng(1).permutation(len(in_mask))]
     print(f"{options.bank.name}: {in_mask.shape[0]} models, {in_mask.shape[1]:,} records;", end=" ")
     print("95% intervals for these records\n")
@@ -85,9 +97,27 @@ def _cell(figure: TwoEstimates) -> str:
 
 def _attacker(answers: np.ndarray, in_mask: np.ndarray, labels: np.ndarray) -> float:
     """Bits that EB-LiRA's log ratios are worth."""
-    ratios = EbLira()(Signals({"log_odds": answers[:, None]}, (1,), labels), Design(in_mask)).values
+    return _worth(_ratios(answers, in_mask, labels), in_mask)
+
+
+def _ratios(answers: np.ndarray, in_mask: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """EB-LiRA's log ratios, each model judged by the others."""
+    return EbLira()(Signals({"log_odds": answers[:, None]}, (1,), labels), Design(in_mask)).values
+
+
+def _worth(ratios: np.ndarray, in_mask: np.ndarray) -> float:
     cost = np.logaddexp(0, np.where(in_mask, -ratios, ratios)) / np.log(2)
     return float(1 - (cost[in_mask].mean() + cost[~in_mask].mean()) / 2)
+
+
+def _check_most_exposed(epoch: int, answers: np.ndarray, in_mask: np.ndarray, labels: np.ndarray) -> None:
+    """One row per half of the models that chooses the most exposed."""
+    ratios, is_even = _ratios(answers, in_mask, labels), np.arange(len(in_mask)) % 2 == 0
+    for half, name in ((is_even, "even"), (~is_even, "odd")):
+        found = bits_per_record(answers[half], in_mask[half])
+        chosen = np.argsort(-found.bits)[: n_most_exposed(len(labels))]
+        got = _worth(ratios[~half][:, chosen], in_mask[~half][:, chosen])
+        print(f"| {epoch} | {name} | {_cell(found.most_exposed)} | {got:.3f} |", flush=True)
 
 
 def _seconds_of_a_loop(answers: np.ndarray, in_mask: np.ndarray) -> float:

@@ -1,8 +1,8 @@
 """Do the checks of an audit notice references that do not match the target? And matching ones: false alarms?
 
 A population is a given model with 4 or 8 references, trained on random halves of 600 records of three
-classes. Each kind of mismatch changes one thing about the references: the recipe, the size of the network, or
-whom they are trained on. The table says how many populations fail a check, so that nothing is concluded, and
+classes. Each kind of mismatch changes one thing about the references: the recipe, the size of the network,
+whom they are trained on, or whom they are said to be trained on. The table says how many populations fail a check, so that nothing is concluded, and
 how many get a warning only. Matching references should do neither. The check of the member list, which finds
 some of these faults as well, is left out.
 
@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -30,7 +30,7 @@ from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.types import Design, Signals
 
 N, D, CLASSES = 600, 40, 3
-COMPARING = ("overlap", "size", "confidence", "accuracy")
+COMPARING = ("overlap", "size", "confidence", "accuracy", "reference members")
 LINEAR: dict[str, Any] = {"C": 10.0, "max_iter": 1000}
 REGULAR: dict[str, Any] = {"C": 0.1, "max_iter": 1000}
 LOOSE: dict[str, Any] = {"C": 1e4, "max_iter": 1000}
@@ -46,6 +46,7 @@ class Mismatch(NamedTuple):
         changes: options of the references that differ.
         of_members: share of the target's members that a reference is trained on.
         of_nonmembers: share of its non-members.
+        lists: whose member list each reference is said to have.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Mismatch(NamedTuple):
     changes: Mapping[str, Any] = MappingProxyType({})
     of_members: float = 0.5
     of_nonmembers: float = 0.5
+    lists: Literal["its own", "the next one's", "its own, in another order"] = "its own"
 
 
 MATCHING = [
@@ -75,6 +77,8 @@ MISMATCHES = [
     Mismatch("trained on 1.75 times as many records", LINEAR, {}, 0.875, 0.875),
     Mismatch("trained on non-members only", LINEAR, {}, 0.0, 1.0),
     Mismatch("trained mostly on non-members", LINEAR, {}, 0.3, 0.7),
+    Mismatch("the member list of the next reference", LINEAR, lists="the next one's"),
+    Mismatch("member lists in another order", LINEAR, lists="its own, in another order"),
 ]
 
 
@@ -105,6 +109,10 @@ def population(mismatch: Mismatch, seed: int) -> Population:
         for m, (recipe, row) in enumerate(zip(recipes, in_mask, strict=True))
     ]
     logits = np.stack([np.log(np.maximum(model.predict_proba(features), 1e-30)) for model in models])
+    if mismatch.lists == "the next one's":
+        in_mask[1:] = np.roll(in_mask[1:], 1, axis=0)
+    elif mismatch.lists == "its own, in another order":
+        in_mask[1:] = in_mask[1:, rng.permutation(N)]
     return Population(logits.astype(np.float32), labels, in_mask)
 
 

@@ -14,6 +14,7 @@ from leakscope.evaluate.hygiene.members import AttackedModels, check_members
 from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.near_copies import check_near_copies
 from leakscope.evaluate.hygiene.outcome import Outcome, with_causes_of_text
+from leakscope.evaluate.hygiene.reference_members import check_reference_members
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
 from leakscope.evaluate.nouns import RECORD, Noun
@@ -86,6 +87,7 @@ def _checks_of_references(signals: Signals, design: Design, targets: IntArray) -
         check_overlap(design.of_units.in_mask, target),
         check_size(design.in_mask, target),
         check_confidence(_last(signals, signal), design.in_mask, target, quantity),
+        check_reference_members(_last(signals, signal), design.in_mask, target, quantity),
     )
 
 
