@@ -2,9 +2,9 @@
 
 A population is a given model with 4 or 8 references, trained on random halves of 600 records of three
 classes. Each kind of mismatch changes one thing about the references: the recipe, the size of the network,
-whom they are trained on, or whom they are said to be trained on. The table says how many populations fail a check, so that nothing is concluded, and
-how many get a warning only. Matching references should do neither. The check of the member list, which finds
-some of these faults as well, is left out.
+whom they are trained on, or whom they are said to be trained on. The table says how many populations fail a
+check, so that nothing is concluded, and how many get a warning only. Matching references should do neither.
+The check of the target's own member list, which finds some of these faults as well, is left out.
 
     python benchmarks/mismatched_references.py --populations 30
 """
