@@ -13,6 +13,7 @@ import scipy.sparse
 
 from leakscope.data.files import read_table
 from leakscope.errors import InputError
+from leakscope.frames.reading import ColumnReading, TableReading
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -51,6 +52,10 @@ def test_the_reading_names_every_column() -> None:
     assert "'income' is text that holds numbers; an estimator gets text: convert" in str(reading)
     wide = read_table(np.random.default_rng(0).normal(size=(N, 784)), Y).reading
     assert wide is not None and wide.summary(encoded=True) == "784 features, all numbers"
+    mixed = TableReading(
+        (*(ColumnReading(f"x{at}", "number") for at in range(6)), ColumnReading("town", "text", 4))
+    )
+    assert mixed.summary(encoded=True) == "7 features: 6 numbers (x0, x1, x2 and 3 more); town text, 4 values"
 
 
 @pytest.mark.parametrize(

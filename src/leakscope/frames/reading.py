@@ -7,6 +7,7 @@ from typing import Literal
 
 ColumnKind = Literal["number", "yes or no", "text", "category", "free text", "date", "duration", "object"]
 _MOST_LISTED = 30
+_FEWEST_GROUPED, _NAMED = 5, 3  # columns of plain numbers that are summed up, and those named of them
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ class ColumnReading:
     encoding: str = ""
     note: str = ""
     is_text: bool = False
+
+    @property
+    def is_plain_number(self) -> bool:
+        """True where there is nothing to say but that these are numbers."""
+        return self == ColumnReading(self.name, "number")
 
     def text(self, encoded: bool) -> str:
         """The reading in a few words; `encoded`: with what becomes of it for a network."""
@@ -59,12 +65,18 @@ class TableReading:
 
     def summary(self, encoded: bool) -> str:
         """ "3 features: age number; city text, 12 values, one-hot; member yes or no"."""
-        n = len(self.columns)
-        head = f"{n:,} feature{'s' if n > 1 else ''}"
-        if n > _MOST_LISTED and all(c == ColumnReading(c.name, "number") for c in self.columns):
+        n, plain = len(self.columns), [column for column in self.columns if column.is_plain_number]
+        others = [column for column in self.columns if not column.is_plain_number]
+        head, shown = f"{n:,} feature{'s' if n > 1 else ''}", []
+        if n > _MOST_LISTED and not others:
             return f"{head}, all numbers"
-        shown = [column.text(encoded) for column in self.columns[:_MOST_LISTED]]
-        more = f"; and {n - _MOST_LISTED:,} more" if n > _MOST_LISTED else ""
+        if len(plain) < _FEWEST_GROUPED:
+            others = list(self.columns)
+        else:
+            named = ", ".join(column.name or "(no name)" for column in plain[:_NAMED])
+            shown.append(f"{len(plain):,} numbers ({named} and {len(plain) - _NAMED:,} more)")
+        shown += [column.text(encoded) for column in others[:_MOST_LISTED]]
+        more = f"; and {len(others) - _MOST_LISTED:,} more" if len(others) > _MOST_LISTED else ""
         return f"{head}: {'; '.join(shown)}{more}"
 
     def lines(self, encoded: bool) -> list[str]:
