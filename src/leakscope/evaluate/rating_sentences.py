@@ -45,9 +45,8 @@ def above_chance(results: AuditResults) -> list[str]:
     ends = [
         f"{part.what} at least {shown(part, part.low)}"
         for part in parts
-        if part.about in _CHANCE or part.fpr is not None
-        if (part.low or 0.0) > (chance := _CHANCE.get(part.about, part.fpr))
-        and shown(part, part.low) != shown(part, chance)
+        if (chance := _CHANCE.get(part.about, part.fpr)) is not None
+        if (part.low or 0.0) > chance and shown(part, part.low) != shown(part, chance)
     ]
     checkpoints = () if results.is_of_one_model else results.leakage.checkpoints
     bits = f"{checkpoints[-1].bits.low or 0:.3f}" if checkpoints else "0"
