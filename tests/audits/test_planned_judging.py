@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyClassifier
 
 from leakscope.attacks.eb_lira import EbLira
+from leakscope.audits import run
 from leakscope.audits.planning import judging
 from leakscope.audits.planning.judging import RandomBank, judging_seconds
+from leakscope.audits.planning.plan import plan_audit
 from leakscope.audits.population import TrainedPopulation
 from leakscope.audits.run import audit_settings, prepare
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.uncertainty import SAMPLED_SCORES
+from leakscope.recipe import EstimatorRecipe
 from leakscope.types import Records
 from tests.engine.small_population import RECIPE
 
@@ -122,3 +127,29 @@ def test_trials_of_large_pictures_stay_small(costs: KnownCosts, monkeypatch: pyt
     monkeypatch.setattr(judging, "_MOST_BYTES", 8 * 2_000)
     planned(8, 100_000)
     assert max(sizes) == 8 * 2_000
+
+
+def test_the_trial_judges_beside_a_second_process_as_the_audit_does(
+    costs: KnownCosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone, linear algebra takes every core, and on busy ones its threads wait for each other."""
+    running, judged_beside = [False], list[bool]()
+    whole = costs.judge
+
+    @contextmanager
+    def beside(*_: object) -> Iterator[None]:
+        running[0] = True
+        yield
+        running[0] = False
+
+    def judge(*arguments: object, **options: object) -> None:
+        judged_beside.append(running[0])
+        whole(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(run, "second_process", beside)
+    monkeypatch.setattr(judging, "judge", judge)
+    plan_audit(
+        audit_settings({"models": 8, "device": "cpu"}),
+        TrainedPopulation(records(60), EstimatorRecipe(DummyClassifier())),
+    )
+    assert judged_beside and all(judged_beside)

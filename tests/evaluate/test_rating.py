@@ -11,13 +11,20 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from leakscope import audit
+from leakscope.audits.report.page import headline
 from leakscope.data.canaries import Canaries
 from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.rating import WORST_BITS, Rated, rate
 from leakscope.evaluate.rating_results import Level
-from leakscope.evaluate.rating_sentences import rating_rows, rating_sentence, threshold
+from leakscope.evaluate.rating_sentences import (
+    RULE_OF_AUC,
+    above_chance,
+    rating_rows,
+    rating_sentence,
+    threshold,
+)
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.suggested_gate import suggested_gate
 from leakscope.leakage.checkpoints import MostExposed
@@ -131,6 +138,20 @@ def test_nothing_found_says_what_could_have_been_missed(audits: dict[float, Audi
     assert (
         f"{results.headline.auc.high:.3f}" in sentence and "about the most exposed 1% of records" in sentence
     )
+
+
+def test_an_interval_above_chance_that_reaches_no_level_is_explained(
+    audits: dict[float, AuditResults],
+) -> None:
+    """The page must not say that nothing is detectable beside an interval that says otherwise."""
+    above = rated_again(with_auc(audits[0.0], 0.502, 0.549))
+    assert above.rating.level == "none found"
+    sentence, heading = rating_sentence(above), " ".join(headline(above))
+    assert f"AUC ({above.headline.attack}) at least 0.502" in sentence and RULE_OF_AUC in sentence
+    assert "barely detectable" in heading and "is not detectable" not in heading
+    for low in (0.497, 0.5001):  # the second one is printed as 0.500
+        none = rated_again(with_auc(audits[0.0], low, 0.55))
+        assert "AUC (" not in " ".join(above_chance(none)) and RULE_OF_AUC not in rating_sentence(none)
 
 
 @pytest.mark.parametrize(("n_references", "opening", "end"), [

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -195,10 +197,7 @@ def run_audit(
     settings: AuditSettings, source: Source, out: Path | str, progress: Progress = _no_progress
 ) -> Verdict:
     """Audits a source, and writes its run folder `out`; see `audit`."""
-    reuse_memory()
-    # Where pictures can be drawn here without loading anything, a second process gains too little.
-    is_needed = source.uses >= STORED and _LOADED_WHEN_IDLE[1] not in sys.modules
-    with collect_rarely(), second_process(_LOADED_BESIDE, _LOADED_WHEN_IDLE, is_needed):
+    with as_audits_run(source):
         prepared = prepare(settings, source)  # before anything is written
         _check_out(out)
         with working_copy(out) as folder, locked_run_folder(folder, KIND, {}):
@@ -211,6 +210,16 @@ def run_audit(
                 for attack in _earlier_attacks(folder):
                     resolve(attack)
             return evaluate_and_report(prepared.collect(folder, progress), folder, settings.disclosure)
+
+
+@contextmanager
+def as_audits_run(source: Source) -> Iterator[None]:
+    """Memory and processes as every audit has them, so that a trial takes as long as the audit."""
+    reuse_memory()
+    # Where pictures can be drawn here without loading anything, a second process gains too little.
+    is_needed = source.uses >= STORED and _LOADED_WHEN_IDLE[1] not in sys.modules
+    with collect_rarely(), second_process(_LOADED_BESIDE, _LOADED_WHEN_IDLE, is_needed):
+        yield
 
 
 def _check_out(out: Path | str) -> None:

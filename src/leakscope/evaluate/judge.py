@@ -204,7 +204,8 @@ def _write_rows_of_units(folder: Path, metadata: RecordMetadata, judged: Judged)
 
 def _hygiene(evidence: Attacked, metadata: RecordMetadata, config: EvaluationConfig) -> tuple[Outcome, ...]:
     to_compare = _attacked_to_compare(evidence)
-    return check_all(evidence.signals, evidence.design, evidence.targets, metadata, to_compare, config.noun)
+    signals, design, targets = evidence.signals, evidence.design, evidence.targets
+    return check_all(signals, design, targets, metadata, to_compare, config.noun, config.source.kind)
 
 
 def _attacked_to_compare(evidence: Attacked) -> AttackedModels | None:

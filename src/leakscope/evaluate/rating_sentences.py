@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakscope.evaluate.gate import GateResult
+from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.levels import LEVELS, advantage_of, auc_of, tpr_of
 from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
@@ -12,6 +13,12 @@ from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
 from leakscope.report.phrases import enumeration
 
+RULE_OF_AUC = (
+    "An AUC counts as low only if an interval a fifth wider than its own lies above 0.5, because one of "
+    "several figures may lie above chance by luck."
+)
+_CHANCE = {"auc": 0.5, "canaries": 0.5, "advantage": 0.0, "worst": 0.0}
+"""What guessing achieves; of a TPR, it is the FPR."""
 _LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
 """What a part of the rating is about -> the limit on that figure."""
 
@@ -20,14 +27,39 @@ def rating_sentence(results: AuditResults) -> str:
     """The rating and its decisive figure, or what an audit without findings could have missed."""
     rating = results.rating
     if rating.reason is not None:
-        return f"Rating: inconclusive, because {rating.reason}."
+        return f"Rating: inconclusive, because {rating.reason}.{_too_little(results)}"
     if rating.level == "none found":
-        return f"Rating: none found. {_nothing_found(results)}"
+        return f"Rating: none found.{_too_little(results)} {_nothing_found(results)}"
     decisive = next(part for part in rating.parts if part.level == rating.level)
     above = f" The intervals reach up to {rating.at_most}." if rating.at_most != rating.level else ""
     sentence = decisive_sentence(decisive, results.config.noun)
     passed = _passed_all_the_same(decisive, results.gate)
     return f"Rating: {rating.level}. {sentence}{_without_canaries(rating)}{above}{passed}"
+
+
+def above_chance(results: AuditResults) -> list[str]:
+    """Figures that reach no level though their intervals, as printed, lie above chance; with lower ends."""
+    if undermining(results.hygiene):
+        return []
+    parts = [part for part in results.rating.parts if part.level == "none found" and part.low is not None]
+    ends = [
+        f"{part.what} at least {shown(part, part.low)}"
+        for part in parts
+        if (chance := _CHANCE.get(part.about, part.fpr)) is not None
+        if (part.low or 0.0) > chance and shown(part, part.low) != shown(part, chance)
+    ]
+    checkpoints = () if results.is_of_one_model else results.leakage.checkpoints
+    bits = f"{checkpoints[-1].bits.low or 0:.3f}" if checkpoints else "0"
+    return [*ends, f"bits per {results.config.noun.one} at least {bits}"] if float(bits) > 0 else ends
+
+
+def _too_little(results: AuditResults) -> str:
+    """Why intervals above chance do not count; empty where none lies there."""
+    if not (above := above_chance(results)):
+        return ""
+    lie = "One interval lies" if len(above) == 1 else "Some intervals lie"
+    is_auc = any(name.startswith("AUC") for name in above)
+    return f" {lie} above chance, but too little to count: {enumeration(above)}.{is_auc * f' {RULE_OF_AUC}'}"
 
 
 def _passed_all_the_same(decisive: RatingPart, gate: GateResult | None) -> str:

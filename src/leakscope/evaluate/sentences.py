@@ -8,7 +8,7 @@ from typing import Literal
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
 from leakscope.evaluate.gate import FEWEST_REFERENCES
-from leakscope.evaluate.hygiene.outcome import ALL_CAUSES
+from leakscope.evaluate.hygiene.causes import in_order
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.nouns import RECORD, Noun
 from leakscope.evaluate.rating_sentences import rating_sentence
@@ -89,8 +89,8 @@ def opening_sentences(results: AuditResults) -> list[str]:
 
 def _cause_sentences(results: AuditResults) -> list[str]:
     """The causes of all failed checks in one sentence, the most likely first."""
-    causes = {cause for check in results.hygiene if check.status == "failed" for cause in check.causes}
-    ordered = [cause for cause in ALL_CAUSES if cause in causes]
+    failed = [check for check in results.hygiene if check.status == "failed"]
+    ordered = in_order(cause for check in failed for cause in check.causes)
     numbered = [f"({number}) {cause}" for number, cause in enumerate(ordered, 1)]
     return [f"Likely causes, the most likely first: {'; '.join(numbered)}."] if numbered else []
 

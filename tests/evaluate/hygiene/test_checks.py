@@ -10,9 +10,16 @@ import pytest
 from leakscope.array_types import AnyArray, IntArray
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
+from leakscope.evaluate.hygiene.causes import (
+    OF_REFERENCES,
+    SWAPPED,
+    SWAPPED_MEMBERS,
+    in_order,
+    likely_in,
+)
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import AttackedModels, check_members, models_to_check, recognition
-from leakscope.evaluate.hygiene.outcome import prediction_test
+from leakscope.evaluate.hygiene.outcome import Outcome, prediction_test
 from leakscope.evaluate.hygiene.shift import check_shift, early_search, search_for_shift
 from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
 
@@ -73,7 +80,45 @@ def test_members_that_were_never_trained_on_are_named(share: float) -> None:
     ]
     assert [o.status for o in found] == ["failed"] * 4
     assert np.mean([o.numbers["wrong_share"] for o in found]) == pytest.approx(share, abs=0.12)
-    assert f"{found[0].numbers['wrong_share']:.0%} of a target's stated members" in found[0].sentence
+    assert f"{found[0].numbers['wrong_share']:.0%} of the stated members of one target" in found[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("sign", "first"), [(1, "the member list is"), (-1, "members and non-members are sw")]
+)
+def test_a_list_of_nonmembers_is_named_before_other_causes(sign: int, first: str) -> None:
+    clean = population(0)
+    wrong = with_wrong_members(clean, 0.9) if sign > 0 else swapped(clean)
+    found = next(one for one in outcomes(wrong) if one.name == "members")
+    assert found.status == "failed" and found.causes[0].startswith(first)
+    assert f"them {abs(found.numbers['target_recognition']):.3f} {'higher' if sign > 0 else 'lower'}" in (
+        found.sentence
+    )
+
+
+def swapped(clean: Population) -> Population:
+    """The first model's stated members are its non-members."""
+    stated = clean.stated.copy()
+    stated[0] = ~stated[0]
+    return replace(clean, stated=stated)
+
+
+def test_causes_are_those_of_the_kind_of_audit() -> None:
+    """Of saved outputs leakscope sees no features; documents have no scale."""
+    failed = Outcome("accuracy", "failed", "", {}, (SWAPPED, *OF_REFERENCES))
+    saved = likely_in(failed, "predictions", is_text=False).causes
+    assert saved[:2] == (SWAPPED, saved[1]) and saved[1].startswith("a column is the wrong one")
+    assert not any("reach the model" in cause or "preprocessed" in cause for cause in saved)
+    given = likely_in(failed, "given model", is_text=False).causes
+    assert any("standardise = false" in cause for cause in given)
+    assert "documents" in likely_in(failed, "given model", is_text=True).causes[1]
+    assert in_order([*OF_REFERENCES, SWAPPED_MEMBERS, *OF_REFERENCES]) == [SWAPPED_MEMBERS, *OF_REFERENCES]
+
+
+def test_a_model_worse_than_a_coin_on_its_own_members_has_swapped_labels() -> None:
+    labels, in_mask = np.arange(400) % 2, np.ones((1, 400), dtype=bool)
+    correct = np.arange(400)[None] % 10 == 0
+    assert check_accuracy(correct, in_mask, np.array([0]), labels).causes[0] == SWAPPED
 
 
 def test_a_wrong_list_cannot_be_seen_where_nothing_leaks() -> None:

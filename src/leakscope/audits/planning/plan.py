@@ -25,9 +25,9 @@ from leakscope.audits.planning.trial import (
     Training,
     block_size_of,
 )
-from leakscope.audits.run import prepare
+from leakscope.audits.run import as_audits_run, prepare
 from leakscope.audits.settings import AuditSettings
-from leakscope.audits.source import Sizes, Source
+from leakscope.audits.source import PreparedAudit, Sizes, Source
 from leakscope.disk.mmap_rows import is_mapped
 from leakscope.disk.scratch import IN_MEMORY, RECORDS_AT_ONCE
 from leakscope.engine.request import TrainingRequest, device_of
@@ -166,7 +166,11 @@ class Plan:
 
 def plan_audit(settings: AuditSettings, source: Source) -> Plan:
     """The cost and the resolution of an audit; raises what the audit would raise."""
-    prepared = prepare(settings, source)
+    with as_audits_run(source):
+        return _plan(prepare(settings, source))
+
+
+def _plan(prepared: PreparedAudit) -> Plan:
     sizes, config = prepared.sizes, prepared.config
     n_targets = len(prepared.is_member)
     resolved = resolution(n_targets, sizes.members, sizes.nonmembers, config.fpr_budgets)

@@ -31,7 +31,7 @@ from leakscope.evaluate.coarse import rounding_of, shareable
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
-from leakscope.evaluate.rating_sentences import rating_sentence
+from leakscope.evaluate.rating_sentences import above_chance, rating_sentence
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.sentences import (
     claim_sentences,
@@ -144,9 +144,16 @@ def headline(results: AuditResults) -> list[str]:
         opening = ["Inconclusive: the figures of this audit are unreliable.", *opening]
         return [*opening, rating_sentence(results), strongest_sentence(results), *key_findings(results)]
     is_detectable = results.rating.level not in ("none found", "inconclusive")
-    verdict = "is detectable" if is_detectable else "is not detectable with these attacks"
+    verdict = "is detectable" if is_detectable else _not_detected(results)
     lead = [*opening, f"Membership {verdict}.", rating_sentence(results)]
     return [*lead, strongest_sentence(results), *key_findings(results)]
+
+
+def _not_detected(results: AuditResults) -> str:
+    """What to say where no level is reached, such that no interval beside it refutes it."""
+    if above_chance(results):
+        return "is barely detectable with these attacks, if at all"
+    return "is not detectable with these attacks"
 
 
 def facts(results: AuditResults) -> list[tuple[str, str]]:

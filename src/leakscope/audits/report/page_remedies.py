@@ -7,7 +7,7 @@ from leakscope.evaluate.levels import LEVELS
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating_scale import Placed, placed_parts
-from leakscope.evaluate.rating_sentences import interval_of, rating_rows, shown
+from leakscope.evaluate.rating_sentences import RULE_OF_AUC, interval_of, rating_rows, shown
 from leakscope.evaluate.remedies import CALLS_FOR_A_DEFENCE, Remedy, remedies
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.suggested_gate import suggested_gate
@@ -15,7 +15,10 @@ from leakscope.report.blocks import Absent, Block, Body, Bullets, Code, Heading,
 from leakscope.report.levels import LeveledFigure, Levels
 from leakscope.report.page import Section
 
-_RATING = "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels."
+_RATING = (
+    "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels. "
+    f"{RULE_OF_AUC}"
+)
 _EXPOSED = (
     "Exposed records make the rating at least low; their share does not raise it, as more models detect more."
 )
@@ -23,7 +26,8 @@ _EXPOSED = (
 
 _PICTURE = (
     "Each dot is a figure of this audit, each line its 95% interval. The lower end of the interval sets the "
-    "level of the figure. The rating is the highest level; exposed records and a failed gate can raise it."
+    "level of the figure. The rating is the highest level; exposed records and a failed gate can raise it. "
+    f"{RULE_OF_AUC}"
 )
 _NAMES = {
     "auc": "On average over all records (AUC)",

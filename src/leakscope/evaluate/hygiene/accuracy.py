@@ -14,7 +14,8 @@ import numpy as np
 import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, Status, prediction_test
+from leakscope.evaluate.hygiene.causes import OF_OUTPUTS, OF_REFERENCES, SHUFFLED, SWAPPED
+from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, Status, prediction_test
 from leakscope.stats.rates import rates_by_model
 
 NAME = "accuracy"
@@ -22,10 +23,8 @@ _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 0.02, 0.05
 _GROSS, _STANDARD_ERRORS, _RANGES = 0.1, 5, 3
 """A gap as large as this is no chance, even where references are too few for a test."""
-_SWAPPED = "labels, or the classes of the outputs, are swapped"
 _FEWEST_MEMBERS = 100
 """Of fewer, the outputs of a poor model cannot be distinguished from unrelated ones."""
-_SHUFFLED = "the outputs are in another order than the labels"
 _NEARLY_EQUAL = 1.5  # the most frequent class, relative to equal frequencies
 
 
@@ -53,7 +52,7 @@ def check_accuracy(
         guessing = _compared_with_guessing(*of_members)
         is_guess = guessing.status == "failed" and len(members) >= _FEWEST_MEMBERS
         if is_guess and _unrelated_to_labels(correct, in_mask, labels):
-            return replace(guessing, causes=(_SHUFFLED, *CAUSES[:3]))
+            return replace(guessing, causes=(SHUFFLED, *OF_OUTPUTS))
     return _compared_with_others(correct, in_mask, targets)
 
 
@@ -83,7 +82,7 @@ def _compared_with_others(correct: AnyArray, in_mask: BoolArray, targets: IntArr
         "Attacks that use them as references are not reliable."
     )
     status: Status = "failed" if gap >= _FAILS_FROM else "warning"
-    return Outcome(NAME, status, sentence, numbers, CAUSES if len(targets) == 1 else ())
+    return Outcome(NAME, status, sentence, numbers, OF_REFERENCES if len(targets) == 1 else ())
 
 
 def _deviation(accuracy: FloatArray, n_records: IntArray, target: int) -> tuple[float, float, float]:
@@ -114,7 +113,7 @@ def _worse_than_chance(correct: BoolArray, labels: AnyArray) -> Outcome | None:
         f"among the {n_classes} classes ({1 / n_classes:.1%})."
     )
     numbers = {"target": n_correct / n, "guessing": 1 / n_classes}
-    return Outcome(NAME, "failed", sentence, numbers, (_SWAPPED, *CAUSES[:3]))
+    return Outcome(NAME, "failed", sentence, numbers, (SWAPPED, *OF_OUTPUTS))
 
 
 def _unrelated_to_labels(correct: AnyArray, in_mask: BoolArray, labels: AnyArray) -> bool:
@@ -154,4 +153,6 @@ def _compared_with_guessing(correct: BoolArray, labels: AnyArray) -> Outcome:
             f"The target has an accuracy of {n_correct / n:.1%} on its own members. With {n:,} of them, that "
             f"cannot be distinguished from {always}."
         )
-    return Outcome(NAME, status, sentence, numbers, CAUSES[:3])
+    is_below_chance = scipy.special.bdtr(n_correct, n, 1 / len(counts)) < ALARM
+    causes = (SWAPPED, *OF_OUTPUTS) if is_below_chance else OF_OUTPUTS
+    return Outcome(NAME, status, sentence, numbers, causes)

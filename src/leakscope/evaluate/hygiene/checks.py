@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
+from leakscope.evaluate.config import SourceKind
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
+from leakscope.evaluate.hygiene.causes import likely_in
 from leakscope.evaluate.hygiene.confidence import Quantity, check_confidence
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.errors import check_errors
 from leakscope.evaluate.hygiene.members import AttackedModels, check_members
 from leakscope.evaluate.hygiene.models import check_models
 from leakscope.evaluate.hygiene.near_copies import check_near_copies
-from leakscope.evaluate.hygiene.outcome import Outcome, with_causes_of_text
+from leakscope.evaluate.hygiene.outcome import Outcome
 from leakscope.evaluate.hygiene.reference_members import check_reference_members
 from leakscope.evaluate.hygiene.references import check_overlap, check_size
 from leakscope.evaluate.hygiene.shift import check_shift
@@ -37,6 +39,7 @@ def check_all(
     metadata: RecordMetadata,
     to_compare: AttackedModels | None,
     noun: Noun = RECORD,
+    kind: SourceKind = "given model",
 ) -> tuple[Outcome, ...]:
     """Every check.
 
@@ -47,6 +50,7 @@ def check_all(
         metadata: what is known of the records.
         to_compare: scores of the targets and of other models; None: there are too few models.
         noun: what members are.
+        kind: what is audited; the likely causes of a failed check depend on it.
     """
     in_mask, of_units = design.in_mask, design.of_units
     references = np.setdiff1d(np.arange(design.n_models), targets)
@@ -68,7 +72,7 @@ def check_all(
         ),
     )
     is_text = task_of(signals.labels, signals.arrays) == LANGUAGE
-    return tuple(map(with_causes_of_text, checks)) if is_text else checks
+    return tuple(likely_in(check, kind, is_text) for check in checks)
 
 
 def _checks_of_documents(metadata: RecordMetadata, design: Design, targets: IntArray) -> tuple[Outcome, ...]:

@@ -15,7 +15,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.disk.scratch import over_blocks
-from leakscope.evaluate.hygiene.outcome import CAUSES, Outcome, UsualSpread, prediction_test
+from leakscope.evaluate.hygiene.causes import OF_REFERENCES
+from leakscope.evaluate.hygiene.outcome import Outcome, UsualSpread, prediction_test
 
 NAME = "confidence"
 Quantity = Literal["log-odds", "residuals", "loss"]
@@ -57,7 +58,7 @@ def check_confidence(
         f"On its {side}, the target {_differs(excess, ratio > 1, quantity)}. Attacks that use them as "
         "references are not reliable."
     )
-    return Outcome(NAME, "failed" if excess >= _FAILS_FROM else "warning", sentence, numbers, CAUSES)
+    return Outcome(NAME, "failed" if excess >= _FAILS_FROM else "warning", sentence, numbers, OF_REFERENCES)
 
 
 def _differs(excess: float, is_higher: bool, quantity: Quantity) -> str:

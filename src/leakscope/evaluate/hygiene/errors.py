@@ -9,7 +9,8 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.evaluate.hygiene.accuracy import NAME
-from leakscope.evaluate.hygiene.outcome import CAUSES, Outcome, Status
+from leakscope.evaluate.hygiene.causes import OF_OUTPUTS
+from leakscope.evaluate.hygiene.outcome import Outcome, Status
 
 _FAILS_FROM = 1.1  # errors relative to those of a constant
 
@@ -39,7 +40,7 @@ def check_errors(loss: AnyArray | None, in_mask: BoolArray, targets: IntArray, l
         "their median label."
     )
     status: Status = "failed" if worst >= _FAILS_FROM else "warning"
-    return Outcome(NAME, status, sentence, numbers, CAUSES[:3])
+    return Outcome(NAME, status, sentence, numbers, OF_OUTPUTS)
 
 
 def _relative_error(loss: AnyArray, labels: AnyArray, is_member: BoolArray) -> float:

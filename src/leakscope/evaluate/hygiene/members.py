@@ -17,11 +17,14 @@ import scipy
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.disk.scratch import over_blocks
-from leakscope.evaluate.hygiene.outcome import ALARM, CAUSES, Outcome, Status, prediction_test
+from leakscope.evaluate.hygiene.causes import OF_MEMBERS, SWAPPED_MEMBERS
+from leakscope.evaluate.hygiene.outcome import ALARM, Outcome, Status, prediction_test
 
 NAME = "members"
 _LEAST_OTHERS, _MOST_OTHERS = 3, 31
 _WARNS_FROM, _FAILS_FROM = 0.1, 0.25
+_REVERSED = -0.5
+"""Recognition relative to that of the other models, below which the stated non-members are the members."""
 
 
 class AttackedModels(NamedTuple):
@@ -64,7 +67,7 @@ def check_members(attacked: AttackedModels | None, targets: IntArray) -> Outcome
     tests = [_recognition_test(by_model, int(row), len(targets)) for row in tested]
     worst = min(tests, key=lambda test: test.p_value)
     status, sentence = _status_and_sentence(worst)
-    causes = CAUSES if status in ("failed", "warning") and len(targets) == 1 else ()
+    causes = _causes(worst) if status in ("failed", "warning") and len(targets) == 1 else ()
     return Outcome(NAME, status, sentence, worst._asdict(), causes)
 
 
@@ -116,12 +119,22 @@ def _recognition_test(by_model: FloatArray, target: int, n_targets: int) -> _Rec
     )
 
 
+def _causes(test: _RecognitionTest) -> tuple[str, ...]:
+    is_reversed = test.target_recognition < _REVERSED * test.others_recognition
+    return (SWAPPED_MEMBERS, *OF_MEMBERS) if is_reversed else OF_MEMBERS
+
+
+def _apart(recognition: float) -> str:
+    return f"{abs(recognition):.3f} {'lower' if recognition < 0 else 'higher'}"
+
+
 def _status_and_sentence(test: _RecognitionTest) -> tuple[Status, str]:
     if test.p_value < ALARM and test.wrong_share >= _WARNS_FROM and test.visible_share < 1:
         sentence = (
-            f"About {test.wrong_share:.0%} of a target's stated members look as if it was not trained on "
-            f"them (recognition {test.target_recognition:.3f}; other models "
-            f"{test.others_recognition:.3f})."
+            f"About {test.wrong_share:.0%} of the stated members of one target look as if it was not trained "
+            "on them. On a scale from -1 (surely not a member) to 1 (surely a member), an attack rates them "
+            f"{_apart(test.target_recognition)} than the other records on average; the members of the other "
+            f"models, {_apart(test.others_recognition)}."
         )
         return ("failed" if test.wrong_share >= _FAILS_FROM else "warning"), sentence
     if test.visible_share >= 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,27 +36,6 @@ class Outcome:
     sentence: Prose
     numbers: dict[str, float] = field(default_factory=dict)
     causes: tuple[Prose, ...] = ()
-
-
-CAUSES = (
-    "the features reach the model in another order than in its training",
-    "they are preprocessed differently (scaling, encoding, pixel range)",
-    "the member list is that of another run, or part of it was held out",
-    "the reference models follow another recipe than the target",
-)
-"""Why the outputs of a target do not fit those of its reference models, the most likely cause first."""
-
-
-_OF_TEXT = "the documents reach the model with other tokens or other text around them than in its training"
-ALL_CAUSES = (_OF_TEXT, *CAUSES)
-
-
-def with_causes_of_text(check: Outcome) -> Outcome:
-    """The outcome of a check of documents, which have neither an order of features nor a scale."""
-    others = [cause for cause in check.causes if cause not in CAUSES[:2]]
-    if len(others) == len(check.causes):
-        return check
-    return replace(check, causes=(_OF_TEXT, *others))
 
 
 def undermining(checks: Sequence[Outcome]) -> list[Outcome]:

@@ -16,15 +16,12 @@ import numpy as np
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray
 from leakscope.disk.scratch import gather_records
+from leakscope.evaluate.hygiene.causes import OF_REFERENCE_MEMBERS
 from leakscope.evaluate.hygiene.confidence import Quantity
 from leakscope.evaluate.hygiene.outcome import Outcome, Status, UsualSpread, prediction_test
 from leakscope.stats.roc import auc_of_split, split_scores
 
 NAME = "reference members"
-CAUSES = (
-    "the member lists of the reference models belong to other models, or are in another order",
-    "the reference models follow another recipe than the target",
-)
 _LEAST_OTHERS = 3
 _WARNS_FROM, _FAILS_FROM = 0.03, 0.05  # above the references, in AUC
 _FAILS_FACTOR = 2.0  # a target that leaks this much more than its references
@@ -67,7 +64,7 @@ def check_reference_members(
     )
     is_failed = gap >= _FAILS_FROM and own - 0.5 >= _FAILS_FACTOR * (test.expected - 0.5)
     status: Status = "failed" if is_failed else "warning"
-    return Outcome(NAME, status, sentence, numbers, CAUSES)
+    return Outcome(NAME, status, sentence, numbers, OF_REFERENCE_MEMBERS)
 
 
 def _aucs_of_stated_members(values: AnyArray, in_mask: BoolArray, quantity: Quantity) -> FloatArray:
