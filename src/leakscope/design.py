@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages
+from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages, gather_records
 from leakscope.errors import InputError
 from leakscope.randomness import Purpose, generator
 from leakscope.types import Design
@@ -110,6 +110,17 @@ def unit_means(values: AnyArray, units: IntArray, scratch: Scratch = IN_MEMORY) 
 def units_among(units: IntArray | None, records: IntArray) -> IntArray | None:
     """The units of some records, which are all records of their units, numbered anew."""
     return None if units is None else np.unique(units[records], return_inverse=True)[1]
+
+
+def on_records(design: Design, records: IntArray, scratch: Scratch = IN_MEMORY) -> Design:
+    """The design on some records, which are all records of their units, on `scratch`."""
+    return Design(
+        gather_records(design.in_mask, records, 1, scratch),
+        None,
+        design.models,
+        units_among(design.units, records),
+        None if design.diverged is None else on_records(design.diverged, records, scratch),
+    )
 
 
 def unit_sizes(units: IntArray) -> IntArray:

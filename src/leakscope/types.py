@@ -261,14 +261,14 @@ class Design:
         models: int64 (models,), the models' numbers in the population they were taken from; None: all of it.
         units: int64 (columns,), the unit of each record: all records of a unit are members of a model, or
             none is. Units are numbered in the order of their first records. None: every record is a unit.
-        lost: bool (lost models, columns), memberships of models that were drawn with these and diverged.
+        diverged: the models that were drawn with these and diverged, under their own numbers; None: no model.
     """
 
     in_mask: BoolArray
     columns: IntArray | None = None
     models: IntArray | None = None
     units: IntArray | None = None
-    lost: BoolArray | None = None
+    diverged: Design | None = None
 
     @property
     def numbers(self) -> IntArray:
@@ -307,16 +307,27 @@ class Design:
         if self.units is None:
             return self
         first = np.unique(self.units, return_index=True)[1]
-        return Design(self.in_mask[:, first], None, self.models, None, self.lost_on(first))
+        diverged = None if self.diverged is None else self.diverged.of_units
+        return Design(self.in_mask[:, first], None, self.models, None, diverged)
 
     def take(self, models: IntArray) -> Design:
         """The design of some of the models."""
         columns = None if self.columns is None else self.columns[models]
-        return Design(self.in_mask[models], columns, self.numbers[models], self.units, self.lost)
+        return Design(self.in_mask[models], columns, self.numbers[models], self.units, self.diverged)
 
-    def lost_on(self, records: IntArray) -> BoolArray | None:
-        """`lost` on some of the records."""
-        return None if self.lost is None else self.lost[:, records]
+    def converged(self, diverged: IntArray) -> Design:
+        """The design of the other models, where these diverged; their memberships stay known to attacks.
+
+        A balanced design balances all of its models. Without the memberships of those that diverged, partners
+        (`leakscope.attacks.blocks`) would be drawn with a bias, and noise would look like leakage.
+        """
+        if not len(diverged):
+            return self
+        all_diverged = [self.take(diverged), *([] if self.diverged is None else [self.diverged])]
+        in_mask = np.concatenate([one.in_mask for one in all_diverged])
+        numbers = np.concatenate([one.numbers for one in all_diverged])
+        others = self.take(np.setdiff1d(np.arange(self.n_models), diverged))
+        return replace(others, diverged=Design(in_mask, models=numbers, units=self.units))
 
 
 @dataclass(frozen=True, eq=False)

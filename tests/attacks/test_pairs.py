@@ -12,7 +12,7 @@ from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.lira import Lira
 from leakscope.attacks.reference import Reference
 from leakscope.attacks.rmia import Rmia
-from leakscope.design import make_design
+from leakscope.design import make_design, on_records
 from leakscope.stats.roc import auc
 from leakscope.types import Design, Signals
 
@@ -43,21 +43,19 @@ def test_members_and_non_members_have_as_many_references(kind: str) -> None:
         assert set((references & ~design.in_mask).sum(axis=0)) == {3}
 
 
-def some_lost(kind: str, n_models: int, n_lost: int, n_records: int) -> Design:
+def some_diverged(kind: str, n_models: int, n_diverged: int, n_records: int) -> Design:
     """A design whose last models diverged."""
-    in_mask = make_design(kind, n_models, n_records, 1).in_mask
-    left = n_models - n_lost
-    return Design(in_mask[:left], models=np.arange(left), lost=in_mask[left:])
+    return make_design(kind, n_models, n_records, 1).converged(np.arange(n_models)[-n_diverged:])
 
 
 @pytest.mark.parametrize(
-    ("kind", "n_lost"), [("balanced", 1), ("balanced", 2), ("balanced", 4), ("pairs", 1)]
+    ("kind", "n_diverged"), [("balanced", 1), ("balanced", 2), ("balanced", 4), ("pairs", 1)]
 )
-def test_members_and_non_members_have_as_many_references_where_models_were_lost(
-    kind: str, n_lost: int
+def test_members_and_non_members_have_as_many_references_where_models_diverged(
+    kind: str, n_diverged: int
 ) -> None:
-    """On average: lost models leave some records with fewer, whoever the members are."""
-    design = some_lost(kind, 10, n_lost, 20_000)
+    """On average: models that diverged leave some records with fewer, whoever the members are."""
+    design = some_diverged(kind, 10, n_diverged, 20_000)
     block = block_of(design)
     for row in range(design.n_models):
         references, members = block.is_reference(row), design.in_mask[row]
@@ -67,31 +65,47 @@ def test_members_and_non_members_have_as_many_references_where_models_were_lost(
             assert counts[members].std() == pytest.approx(counts[~members].std(), abs=0.05)
 
 
-def test_a_model_whose_complement_was_lost_needs_no_partner() -> None:
-    partners = block_of(some_lost("pairs", 8, 1, 100)).partners
+def test_a_model_whose_complement_diverged_needs_no_partner() -> None:
+    partners = block_of(some_diverged("pairs", 8, 1, 100)).partners
     assert partners is not None
     np.testing.assert_array_equal(partners[6], -1)
     np.testing.assert_array_equal(partners[5], 4)
 
 
-def test_a_lost_model_s_memberships_follow_the_records_and_the_units() -> None:
-    whole = some_lost("balanced", 8, 2, 60)
-    assert whole.lost is not None
-    units = np.arange(60) // 2
-    design = Design(whole.in_mask[:, units], models=whole.models, units=units, lost=whole.lost[:, units])
-    assert design.of_units.lost is not None and design.take(np.arange(3)).lost is not None
-    np.testing.assert_array_equal(design.of_units.lost, whole.lost[:, :30])
-    np.testing.assert_array_equal(design.take(np.arange(3)).lost, design.lost)
+def test_the_memberships_of_models_that_diverged_follow_the_records_and_the_units() -> None:
+    whole = make_design("balanced", 8, 60, 1, units=np.arange(60) // 2)
+    design = whole.converged(np.array([2, 5]))
+    assert design.diverged is not None and design.of_units.diverged is not None
+    np.testing.assert_array_equal(design.numbers, [0, 1, 3, 4, 6, 7])
+    np.testing.assert_array_equal(design.diverged.numbers, [2, 5])
+    np.testing.assert_array_equal(design.diverged.in_mask, whole.in_mask[[2, 5]])
+    np.testing.assert_array_equal(design.of_units.diverged.in_mask, whole.in_mask[[2, 5], ::2])
+    assert design.take(np.arange(3)).diverged is design.diverged
+    some = on_records(design, np.arange(20, 30))
+    assert some.diverged is not None and some.diverged.units is not None
+    np.testing.assert_array_equal(some.diverged.in_mask, whole.in_mask[[2, 5], 20:30])
+    np.testing.assert_array_equal(some.diverged.units, np.arange(10) // 2)
+
+
+def test_models_that_diverged_one_after_another_are_those_that_diverged_together() -> None:
+    whole = make_design("balanced", 8, 60, 1)
+    together = whole.converged(np.array([2, 5]))
+    one_by_one = whole.converged(np.array([2])).converged(np.array([4]))  # which was model 5
+    assert together.diverged is not None and one_by_one.diverged is not None
+    np.testing.assert_array_equal(one_by_one.in_mask, together.in_mask)
+    order = np.argsort(one_by_one.diverged.numbers)
+    np.testing.assert_array_equal(one_by_one.diverged.numbers[order], together.diverged.numbers)
+    np.testing.assert_array_equal(one_by_one.diverged.in_mask[order], together.diverged.in_mask)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_lost", [2, 4])
-def test_lost_models_do_not_make_noise_look_like_leakage(n_lost: int) -> None:
-    """Without the memberships of the lost, the mean AUC of BaVarIA is 0.56 with 2 lost, and 0.38 with 4."""
+@pytest.mark.parametrize("n_diverged", [2, 4])
+def test_models_that_diverged_do_not_make_noise_look_like_leakage(n_diverged: int) -> None:
+    """Without their memberships, the mean AUC of BaVarIA is 0.56 where 2 diverged, and 0.38 where 4 did."""
     aucs = []
     for seed in range(10):
-        in_mask = make_design("balanced", 8 + n_lost, 2000, seed).in_mask
-        design = Design(in_mask[:8], lost=in_mask[8:])
+        whole = make_design("balanced", 8 + n_diverged, 2000, seed)
+        design = whole.converged(8 + np.arange(n_diverged))
         scores = Bavaria()(noise(design, seed), design).values
         aucs += [auc(own, members) for own, members in zip(scores, design.in_mask, strict=True)]
     assert np.mean(aucs) == pytest.approx(0.5, abs=0.006)
@@ -122,6 +136,19 @@ def test_partners_do_not_depend_on_blocks_or_on_models_that_are_missing() -> Non
     assert fewer is not None
     stays = whole[:7] != 7
     np.testing.assert_array_equal(fewer[stays], whole[:7][stays])
+
+
+@pytest.mark.parametrize("missing", [0, 17])
+def test_without_a_model_partners_stay_the_same_where_others_diverged(missing: int) -> None:
+    """The models that diverged have lots by their own numbers, whichever models are there."""
+    design = make_design("balanced", 20, 2_000, 1).converged(np.array([3, 7]))
+    others = np.delete(np.arange(18), missing)
+    whole, fewer = (block_of(one).partners for one in (design, design.take(others)))
+    assert whole is not None and fewer is not None
+    numbers = np.append(design.numbers, -1)
+    before, after = numbers[whole[others]], numbers[np.append(others, -1)[fewer]]
+    stays = before != numbers[missing]
+    np.testing.assert_array_equal(after[stays], before[stays])
 
 
 @pytest.mark.parametrize(("n_models", "fold"), [(8, [2]), (16, [3, 11])])

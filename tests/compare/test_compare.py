@@ -204,6 +204,12 @@ def test_a_model_that_diverged_in_one_run_counts_in_neither(audits: Path, tmp_pa
     assert comparison.summary()[-1] == "1 model of part diverged and is left out."
 
 
+def test_figures_where_models_diverged_are_those_of_the_audit(audits: Path, tmp_path: Path) -> None:
+    verdict = made_up_audit(tmp_path / "part", 0.0, diverged=(3, 6, 7, 12))
+    run = only(compare([audits / "leaky", tmp_path / "part"], tmp_path / "out"))
+    assert run.auc_of("lira").other == pytest.approx(verdict.results.attacks["lira"].auc.value)
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [({"records": "cd"}, "records_sha256 is abababababab"), ({"models": 6}, "models is 16 there, 6 here")],

@@ -57,7 +57,9 @@ def one_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_that_diverged_still_counts_in_the_design(population: Path) -> None:
     bank = Bank.open(population)
     _, design = converged_models(bank)
-    np.testing.assert_array_equal(design.lost, bank.design().in_mask[[3]])
+    assert design.diverged is not None
+    np.testing.assert_array_equal(design.diverged.in_mask, bank.design().in_mask[[3]])
+    np.testing.assert_array_equal(design.diverged.numbers, [3])
     assert design.n_models == 15
 
 

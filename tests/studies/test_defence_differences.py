@@ -11,8 +11,12 @@ from scipy import special
 
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
+from leakscope.evaluate.attacked import converged_models
+from leakscope.studies.defences.config import DefencesConfig, Tried
 from leakscope.studies.defences.figures import PopulationFigures, population_figures
+from leakscope.studies.defences.judge import _populations
 from leakscope.types import Signals
+from tests.made_up_audits import made_up_bank
 
 N_RECORDS, N_MODELS = 120, 8
 RECORDS = np.arange(N_RECORDS)
@@ -139,3 +143,16 @@ def test_intervals_hold_the_true_difference_in_r_squared():
         n_held += difference.low <= truth <= difference.high
         assert difference.low > -0.5 and difference.value > 0
     assert n_held >= 32
+
+
+def test_models_that_diverged_with_any_defence_stay_known_to_attacks(tmp_path):
+    """Each setting has the figures that it has where the models diverged in that setting itself."""
+    gone, of_canaries = (3, 6, 7, 12), np.zeros(N_RECORDS, dtype=np.bool_)
+    banks = [made_up_bank(tmp_path / name, 0.0, diverged=ids) for name, ids in (("none", ()), ("one", gone))]
+    tried = (Tried("none", "none"), Tried("dropout", "dropout"))
+    config = DefencesConfig("made up", tried, models=16, attacks=("lira",), fpr=0.1)
+    own = _populations(config, banks, np.flatnonzero(~of_canaries), {}).figures
+    (named,) = resolve_all(config.attacks)
+    expected = population_figures(*converged_models(banks[1]), {"lira": named}, np.arange(N_RECORDS), {}, 0.1)
+    for figures in own:
+        assert figures.population.auc.figure == expected.population.auc.figure

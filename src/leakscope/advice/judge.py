@@ -18,7 +18,7 @@ from leakscope.array_types import BoolArray, FloatArray
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
 from leakscope.compare.results import DifferenceFigure
-from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.attacked import without_models
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.judge import judge
 from leakscope.evaluate.results import AuditResults, Figure
@@ -97,11 +97,7 @@ def _measured(bank: Bank, config: AdviceConfig, diverged: set[int]) -> Measured:
     asked = EvaluationConfig(config.records, config.attacks, (config.fpr or _NO_FPR,), unit=config.unit)
     audit = judge(bank, asked)
     results = audit.results
-    signals, design = converged_models(bank)
-    numbers = np.setdiff1d(np.arange(bank.design().n_models), list(bank.diverged))
-    common = np.flatnonzero(~np.isin(numbers, list(diverged)))
-    if len(common) < len(numbers):
-        signals, design = signals.take(common), design.take(common)
+    signals, design = without_models(bank.signals(), bank.design(), diverged)
     sample = Sample.of(signals, design, np.arange(design.n_models))
     attacks = resolve_all(config.attacks)
     strongest = max((one.label for one in attacks), key=lambda label: results.attacks[label].auc.value or 0.0)

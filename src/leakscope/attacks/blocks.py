@@ -9,7 +9,7 @@ leaked less than nothing: a member has one IN reference fewer, so its IN mean is
 therefore left out together with a partner from the other side, drawn at random for each record; the
 references that remain are as many for a member as for a non-member. Where models come in complementary pairs,
 the partner is the complement. Models that diverged were drawn with the others, so partners are drawn from
-them as well; a partner that was lost is left out already. All records of a unit have the same partner: scores
+them as well; a partner that diverged is left out already. All records of a unit have the same partner: scores
 of a unit are combined, and with a partner for each record they would be a mean over draws, which has another
 distribution for members.
 """
@@ -153,19 +153,19 @@ class Blocks:
 
     @cached_property
     def complements(self) -> IntArray:
-        """As the function of this name says."""
+        """For each model the one trained on exactly the other records, as `complements` returns it."""
         return complements(self.design)
 
     def _partners(self, in_mask: BoolArray, records: slice) -> IntArray:
-        """A partner that was lost is left out already."""
+        """A partner that diverged is left out already."""
         complements, n_models = self.complements[self.targets][:, None], len(in_mask)
         present = np.where(complements < n_models, complements, -1)
         if (complements >= 0).all():
             return np.broadcast_to(present, (len(self.targets), in_mask.shape[1]))
-        numbers, lost = self.design.numbers, self.design.lost
-        if lost is not None:
-            in_mask = np.concatenate([in_mask, lost[:, records]])
-            numbers = np.concatenate([numbers, int(numbers.max()) + 1 + np.arange(len(lost))])
+        numbers, diverged = self.design.numbers, self.design.diverged
+        if diverged is not None:
+            in_mask = np.concatenate([in_mask, diverged.in_mask[:, records]])
+            numbers = np.concatenate([numbers, diverged.numbers])
         drawn = _random_partners(in_mask, self.targets, numbers, self.unit_numbers(records))
         return np.where(complements >= 0, present, np.where(drawn < n_models, drawn, -1))
 
@@ -173,9 +173,9 @@ class Blocks:
 def complements(design: Design) -> IntArray:
     """For each model the one trained on exactly the other records, -1 without; int64 (models,).
 
-    Of lost models, which come after the others, the first has the number of models, and so on.
+    Models that diverged come after the others: the first of them has the number of models, and so on.
     """
-    sample = np.concatenate([_sample(design), *_lost_sample(design)])
+    sample = np.concatenate([_sample(design), *_diverged_sample(design)])
     rows, opposite = (np.packbits(side, axis=1) for side in (sample, ~sample))
     # The first of several models with the same records, so the last one is entered first.
     model_of = {rows[model].tobytes(): model for model in reversed(range(len(rows)))}
@@ -192,7 +192,7 @@ def design_reveals_targets(design: Design, targets: IntArray) -> bool:
     in_mask = _sample(design)
     members = in_mask[targets].astype(np.float64)
     members -= members.mean(axis=1, keepdims=True)
-    everyone = np.concatenate([in_mask, *_lost_sample(design)])
+    everyone = np.concatenate([in_mask, *_diverged_sample(design)])
     n_in, share = everyone.sum(axis=0), everyone.mean(axis=1)
     independent = float((share * (1 - share)).sum())
     if independent == 0 or float(n_in.var()) > _BALANCED * independent:
@@ -211,9 +211,9 @@ def _sample(design: Design) -> BoolArray:
     return gather_records(design.in_mask, np.sort(records), 1)
 
 
-def _lost_sample(design: Design) -> list[BoolArray]:
-    """The lost models' memberships of the same units, where models were lost."""
-    return [] if design.lost is None else [_sample(Design(design.lost, units=design.units))]
+def _diverged_sample(design: Design) -> list[BoolArray]:
+    """The memberships of models that diverged, of the same units; empty where all converged."""
+    return [] if design.diverged is None else [_sample(design.diverged)]
 
 
 def _random_partners(in_mask: BoolArray, targets: IntArray, numbers: IntArray, units: IntArray) -> IntArray:

@@ -17,8 +17,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import numpy as np
-
 from leakscope.bank.results import write_results
 from leakscope.bank.run_folder import as_corrupt_run_error, differences, locked_run_folder
 from leakscope.compare.audits import FinishedAudit, common_spec, left_out, open_audits, run_summary, signs_in
@@ -176,8 +174,7 @@ def _figures(audit: FinishedAudit, spec: ComparisonSpec, audits: list[FinishedAu
     diverged = {m for a in audits if a.design_sha256 == audit.design_sha256 for m in a.bank.diverged}
     bank = audit.bank
     signals, design = without_records(bank.signals(), bank.design(), audit.canaries, bank.scratch)
-    converged = np.setdiff1d(np.arange(design.n_models), sorted(diverged))
-    return population_figures(signals, design, spec, audit.groups, converged, signs)
+    return population_figures(signals, design, spec, audit.groups, diverged, signs)
 
 
 def _compared(

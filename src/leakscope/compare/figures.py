@@ -9,7 +9,7 @@ An audit of a population and an audit of one given model vary for different reas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.compare.spec import FEWEST_PER_SIDE, ComparisonSpec, FigureKey, Groups
 from leakscope.dynamics.jackknife import model_groups
+from leakscope.evaluate.attacked import without_models
 from leakscope.stats.differences import (
     Difference,
     Replicated,
@@ -137,12 +138,18 @@ def _accuracies(signals: Signals, design: Design, targets: IntArray) -> tuple[fl
 
 
 def population_figures(
-    signals: Signals, design: Design, spec: ComparisonSpec, groups: Groups, models: IntArray, signs: Signs
+    signals: Signals,
+    design: Design,
+    spec: ComparisonSpec,
+    groups: Groups,
+    diverged: Collection[int],
+    signs: Signs,
 ) -> Replicated:
-    """Figures of the given models of a population, and the same without each of at most 16 groups of them."""
+    """Figures of the models that converged, and the same without each of at most 16 groups of them."""
     keys = spec.keys(groups)
     in_group = {key: groups[key.column] == key.group for key in keys if key.column is not None}
-    stored = _last_checkpoint(signals, spec)
+    stored, design = without_models(_last_checkpoint(signals, spec), design, diverged)
+    models = np.arange(design.n_models)
     n_groups = min(len(models), _MOST_GROUPS) if len(models) >= _FEWEST_MODELS else 0
     left_out = model_groups(len(models), n_groups) if n_groups else []
     samples = [models, *(np.delete(models, group) for group in left_out)]

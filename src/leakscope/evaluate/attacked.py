@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
-from leakscope.design import unit_means, units_among
+from leakscope.design import on_records, unit_means
 from leakscope.disk.scratch import Scratch, gather_records
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.types import Design, Scores, Signals
@@ -97,11 +96,7 @@ def without_records(
         return signals, design
     own = np.setdiff1d(np.arange(design.n_records), records)
     arrays = {name: gather_records(array, own, 2, scratch) for name, array in signals.arrays.items()}
-    in_mask = gather_records(design.in_mask, own, 1, scratch)
-    units = units_among(design.units, own)
-    return Signals(arrays, signals.epochs, signals.labels[..., own]), Design(
-        in_mask, None, design.models, units, design.lost_on(own)
-    )
+    return Signals(arrays, signals.epochs, signals.labels[..., own]), on_records(design, own, scratch)
 
 
 def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
@@ -118,9 +113,12 @@ def attacked(bank: Bank, config: EvaluationConfig) -> Attacked:
 
 def converged_models(bank: Bank) -> tuple[Signals, Design]:
     """Signals and design of the models that converged."""
-    design = bank.design()
-    if not bank.diverged:
-        return bank.signals(), design
-    diverged = sorted(bank.diverged)
-    converged = np.setdiff1d(np.arange(design.n_models), diverged)
-    return bank.signals().take(converged), replace(design.take(converged), lost=design.in_mask[diverged])
+    return without_models(bank.signals(), bank.design(), bank.diverged)
+
+
+def without_models(signals: Signals, design: Design, diverged: Collection[int]) -> tuple[Signals, Design]:
+    """Signals and design of all models but those that diverged."""
+    if not diverged:
+        return signals, design
+    rows = np.array(sorted(diverged), dtype=np.int64)
+    return signals.take(np.setdiff1d(np.arange(design.n_models), rows)), design.converged(rows)

@@ -13,7 +13,7 @@ from leakscope.array_types import AnyArray, BoolArray, IntArray
 from leakscope.attacks.eb_lira import EbLira
 from leakscope.attacks.registry import PER_RECORD
 from leakscope.bank.bank import Bank
-from leakscope.design import units_among
+from leakscope.design import on_records
 from leakscope.disk.scratch import evict_pages, gather_records, over_blocks
 from leakscope.disk.second_process import Job, are_small
 from leakscope.dp.verdict import ClaimFigures
@@ -225,8 +225,7 @@ def _attacked_to_compare(evidence: Attacked) -> AttackedModels | None:
         arrays = {name: gather_records(signals.last(name), sample, 1)[:, None] for name in needs}
         labels = signals.labels if signals.labels.ndim == 1 else signals.labels[0]
         signals = Signals(arrays, (1,), labels[sample])
-        units = units_among(design.units, sample)
-        design = Design(gather_records(design.in_mask, sample, 1), units=units)
+        design = on_records(design, sample)
     has_in_references = sum(bool(design.in_mask[model].any()) for model in range(design.n_models)) > 1
     # Record types fitted on a few thousand records are good enough for a mean over all of them.
     attack = EbLira(fitted_records=2_000, online=has_in_references)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from leakscope.array_types import AnyArray, BoolArray, FloatArray, IntArray
-from leakscope.design import unit_sums, units_among
+from leakscope.design import on_records, unit_sums, units_among
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.figure import figure_with_intervals
 from leakscope.evaluate.text_results import ExtractionFigures, SecretFigures, TextFigures, WithAndWithout
@@ -123,8 +123,7 @@ def _both_sides(
 ) -> tuple[TwoEstimates, TwoEstimates]:
     """Means of values (models, records) from 0 to 1 over members, and over non-members."""
     _, design, targets = population
-    units = units_among(design.units, records)
-    own = Design(design.in_mask[:, records], None, design.models, units, design.lost_on(records))
+    own = on_records(design, records)
     of_targets = np.asarray(values[targets], np.float64)
     return _figure(own, targets, of_targets, True), _figure(own, targets, of_targets, False)
 
@@ -134,8 +133,8 @@ def _figure(design: Design, targets: IntArray, values: FloatArray, is_member: bo
     has_side = np.flatnonzero((design.rows(targets) == is_member).any(axis=0))
     if not len(has_side):
         return TwoEstimates(None, None, None, None, None)
-    values, units = values[:, has_side], units_among(design.units, has_side)
-    own = Design(design.in_mask[:, has_side], None, design.models, units, design.lost_on(has_side))
+    values, own = values[:, has_side], on_records(design, has_side)
+    units = own.units
     whole = _means(values, own.rows(targets) == is_member, values.mean(axis=0))
     n, n_documents = own.of_units.n_records, len(whole)
 

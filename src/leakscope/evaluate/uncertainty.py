@@ -16,7 +16,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.base import Attack
 from leakscope.attacks.blocks import complements, design_reveals_targets
-from leakscope.design import unit_sums, units_among
+from leakscope.design import on_records, unit_sums
 from leakscope.disk.scratch import gather_records, on_threads
 from leakscope.stats.parts import auc_parts, halves, ranked, rate_parts
 from leakscope.stats.two_way import NoLeakage, Variance, two_way_variance
@@ -242,10 +242,8 @@ class Sample:
         drawn = np.sort(np.concatenate([drawn, drawn_canaries]))
         records = drawn if design.units is None else np.flatnonzero(np.isin(design.units, drawn))
         arrays = {name: gather_records(array, records, 2) for name, array in signals.arrays.items()}
-        labels, units = signals.labels[..., records], units_among(design.units, records)
-        in_mask, lost = gather_records(design.in_mask, records, 1), design.lost_on(records)
-        sampled = Design(in_mask, None, design.models, units, lost)
-        return cls(Signals(arrays, signals.epochs, labels), sampled, targets, drawn)
+        sampled = Signals(arrays, signals.epochs, signals.labels[..., records])
+        return cls(sampled, on_records(design, records), targets, drawn)
 
     def replicates(self, attack: Attack) -> Replicates:
         """The scores of an attack."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from leakscope.array_types import AnyArray, IntArray
+from leakscope.attacks.lira import Lira
+from leakscope.evaluate import judge
+from leakscope.evaluate.attacked import Attacked, converged_models
 from leakscope.evaluate.hygiene.accuracy import check_accuracy
 from leakscope.evaluate.hygiene.balance import check_balance
 from leakscope.evaluate.hygiene.causes import (
@@ -21,7 +26,9 @@ from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.members import AttackedModels, check_members, models_to_check, recognition
 from leakscope.evaluate.hygiene.outcome import Outcome, prediction_test
 from leakscope.evaluate.hygiene.shift import check_shift, early_search, search_for_shift
+from leakscope.types import Design, Scores, Signals
 from tests.evaluate.hygiene.populations import Population, outcomes, population, with_wrong_members
+from tests.made_up_audits import made_up_bank
 
 SEEDS = [pytest.param(range(2), id="2"), pytest.param(range(2, 10), id="8 more", marks=pytest.mark.slow)]
 
@@ -150,6 +157,26 @@ def test_models_are_compared_by_their_number_not_by_their_row(target: int) -> No
     }
     assert outcomes.pop(target).status == "failed"
     assert "failed" not in {outcome.status for outcome in outcomes.values()}
+
+
+def test_a_sample_of_many_records_knows_the_models_that_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = made_up_bank(tmp_path / "bank", 0.0, diverged=(3, 6))
+    signals, design = converged_models(bank)
+    designs: list[Design] = []
+
+    class Known(Lira):
+        def __call__(self, signals: Signals, design: Design, *rest: Any) -> Scores:
+            designs.append(design)
+            return super().__call__(signals, design, *rest)
+
+    monkeypatch.setattr(judge, "_CHECKED_RECORDS", 50)
+    monkeypatch.setattr(judge, "EbLira", lambda **_: Known())
+    judge._attacked_to_compare(Attacked(bank, signals, design, np.array([0]), {}, {}))
+    (sampled,) = designs
+    assert sampled.n_records == 50 and sampled.diverged is not None
+    np.testing.assert_array_equal(sampled.diverged.numbers, [3, 6])
 
 
 def test_recognition_is_the_difference_of_mean_beliefs() -> None:

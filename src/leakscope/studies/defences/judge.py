@@ -10,7 +10,7 @@ import numpy as np
 from leakscope.array_types import BoolArray, FloatArray, IntArray
 from leakscope.attacks.spec import resolve_all
 from leakscope.bank.bank import Bank
-from leakscope.evaluate.attacked import converged_models
+from leakscope.evaluate.attacked import converged_models, without_models
 from leakscope.evaluate.most_exposed import most_exposed_of_population
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
 from leakscope.stats.estimate import Estimate
@@ -109,12 +109,11 @@ def _populations(
     """The figures of each setting, over the models that converged in all of them."""
     failed = [at for at, bank in enumerate(banks) if len(bank.diverged) > _MOST_DIVERGED * config.models]
     tried = [at for at in range(len(banks)) if at not in failed]
-    diverged = sorted({model for at in tried for model in banks[at].diverged})
-    converged = np.setdiff1d(np.arange(config.models), diverged)
+    diverged = {model for at in tried for model in banks[at].diverged}
     attacks = {attack.label: attack for attack in resolve_all(config.attacks)}
 
     def figures(bank: Bank) -> PopulationFigures:
-        signals, design = bank.signals().take(converged), bank.design().take(converged)
+        signals, design = without_models(bank.signals(), bank.design(), diverged)
         return population_figures(signals, design, attacks, population, sets, config.fpr)
 
     reasons = {at: f"{len(banks[at].diverged)} of {config.models} models diverged" for at in failed}
