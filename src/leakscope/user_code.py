@@ -4,18 +4,21 @@ A user's module is often in the folder of the config file or in the current fold
 to the module search path, so that nothing in them shadows an installed package, and only when code is named.
 
 A run folder may be somebody else's, and it names code, too: attacks that its models were judged by. What it
-names is not looked for in these folders, and nothing of Python's own library is imported for it.
+names is not looked for in these folders, in the folder of the running script or in any run folder, and
+nothing of Python's own library is imported for it.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,10 @@ from typing import Any
 from leakscope.errors import InputError, LeakscopeError, did_you_mean
 
 _is_named_by_a_run: ContextVar[bool] = ContextVar("_is_named_by_a_run", default=False)
+_OF_A_RUN = ("run.json", "results.json")
+"""Files of every run folder that names code."""
+_searched: set[Path] = set()
+"""Folders that `search_in` has made importable."""
 
 
 @contextmanager
@@ -50,6 +57,7 @@ def search_in(folder: Path | None) -> None:
     for place in (folder, Path.cwd()):
         if place is not None and str(place.resolve()) not in sys.path:
             sys.path.append(str(place.resolve()))
+            _searched.add(place.resolve())
 
 
 def path_of(named: Any) -> str:
@@ -113,20 +121,71 @@ def _closest(error: Exception) -> str:
 def _refuse_unasked(setting: str, path: str, module: str) -> None:
     """Refuses what a run names unless Python finds it by itself, where only its user puts modules."""
     top, *inner = module.split(".")
-    if top in sys.stdlib_module_names or top == "test" or "__main__" in inner:  # some act when imported
-        raise InputError(f"{setting}={path!r}: no run names this module; it was not imported")
-    if top not in (*sys.modules, _script_name()) and not _is_findable(top):
+    if top in sys.stdlib_module_names or top == "test":  # some act when they are imported
+        raise InputError(
+            f"{setting}={path!r}: a run may not name a module of Python's standard library; "
+            "it was not imported"
+        )
+    if "__main__" in inner:
+        raise InputError(f"{setting}={path!r}: a run may not name a program; it was not imported")
+    if module in (*sys.modules, _script_name()):
+        return
+    specs = list(_specs(module))
+    if not specs or (top not in sys.modules and _is_found_by_chance(specs[0])):
         raise InputError(
             f"{setting}={path!r}: the run names code of its own, and {top} is not installed; if you trust "
             "this code, name the folder that holds it in the environment variable PYTHONPATH"
         )
+    for spec in specs:
+        if spec.origin is None:  # any folder is a package to Python, also one that was unpacked here
+            raise InputError(
+                f"{setting}={path!r}: the run names code of its own in {spec.name}, a folder without "
+                "__init__.py; it was not imported; if you trust this code, add an empty __init__.py"
+            )
+        if any(map(_is_in_a_run, _places(spec))):
+            raise InputError(
+                f"{setting}={path!r}: the run names code that lies in a run folder; it was not imported"
+            )
 
 
-def _is_findable(top: str) -> bool:
+def _specs(module: str) -> Iterator[ModuleSpec]:
+    """Where Python finds a module and the packages around it, outermost first; nothing is imported.
+
+    The last is a folder without `__init__.py` where there is one.
+    """
+    top, *inner = module.split(".")
     try:
-        return find_spec(top) is not None
+        spec = find_spec(top)
     except (ImportError, ValueError):
-        return False
+        return
+    name = top
+    while spec is not None:
+        yield spec
+        if not inner or spec.origin is None or spec.submodule_search_locations is None:
+            return
+        name = f"{name}.{inner.pop(0)}"
+        spec = PathFinder.find_spec(name, spec.submodule_search_locations)
+
+
+def _places(spec: ModuleSpec) -> list[Path]:
+    """The folders of a package, or the file of a module."""
+    file = [spec.origin] if spec.has_location and spec.origin else []
+    return [Path(place) for place in spec.submodule_search_locations or file]
+
+
+def _is_found_by_chance(spec: ModuleSpec) -> bool:
+    """Whether a module lies where Python looks only because it was started there, or leakscope has to."""
+    named = {Path(p).resolve() for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p}
+    started_in = {Path.cwd().resolve(), *_searched}
+    if _script_name() is not None:
+        started_in.add(Path(str(sys.modules["__main__"].__file__)).resolve().parent)
+    return any(place.parent.resolve() in started_in - named for place in _places(spec))
+
+
+def _is_in_a_run(place: Path) -> bool:
+    """Whether a file or folder is, or is below, a run folder."""
+    folders = {folder for path in (place.absolute(), place.resolve()) for folder in (path, *path.parents)}
+    return any(all((folder / name).is_file() for name in _OF_A_RUN) for folder in folders)
 
 
 def check_arguments(setting: str, make: Any, options: Mapping[str, object]) -> None:
