@@ -162,7 +162,8 @@ def _mean_of_defined(aucs: FloatArray) -> FloatArray:
     is_defined = ~np.isnan(aucs)
     n_defined = is_defined.sum(axis=1)
     total = np.where(is_defined, aucs, 0.0).sum(axis=1)
-    return np.divide(total, n_defined, out=np.full(len(aucs), 0.5), where=n_defined > 0)
+    means: FloatArray = np.divide(total, n_defined, out=np.full(len(aucs), 0.5), where=n_defined > 0)
+    return means
 
 
 def _largest(variances: Iterable[Variance]) -> Variance:
