@@ -299,7 +299,13 @@ def _alarms(verdict: Verdict) -> list[str]:
 
 def show(verdict: Verdict, quiet: bool, as_json: bool, with_membership: bool = False) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
-    from leakscope.audits.report.cells import attack_table, remarks, sets_remarks, sets_table
+    from leakscope.audits.report.cells import (
+        attack_table,
+        remarks,
+        sets_remarks,
+        sets_table,
+        title_of_attacks,
+    )
     from leakscope.evaluate.coarse import shareable
     from leakscope.evaluate.remedies import remedies
     from leakscope.report.page import page_path
@@ -307,8 +313,6 @@ def show(verdict: Verdict, quiet: bool, as_json: bool, with_membership: bool = F
 
     results, attacks = verdict.results, attack_table(verdict.results)
     sets, noun = sets_table(results), results.config.noun
-    n_targets = results.population.targets
-    targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
 
     def show_verdict(screen: Console) -> None:
         alarms = _alarms(verdict)
@@ -319,8 +323,7 @@ def show(verdict: Verdict, quiet: bool, as_json: bool, with_membership: bool = F
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)
         screen.print()
-        whose = f" for {noun.many} like these" if n_targets > 1 else ""
-        screen.print(text_table(f"{targets} ± 95% interval{whose}", attacks.head, attacks.rows))
+        screen.print(text_table(title_of_attacks(results), attacks.head, attacks.rows))
         screen.print(text_table(f"The strongest attack on each set of {noun.many}", sets.head, sets.rows))
         for line in dict.fromkeys([*remarks(results), *sets_remarks(results)]):
             screen.print(line, style="dim")
