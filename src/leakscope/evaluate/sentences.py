@@ -7,6 +7,7 @@ from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
+from leakscope.evaluate.coarse import about_members
 from leakscope.evaluate.gate import FEWEST_REFERENCES
 from leakscope.evaluate.hygiene.causes import in_order
 from leakscope.evaluate.limits import audit_outcome
@@ -146,8 +147,7 @@ def population_sentence(results: AuditResults) -> str:
     if not results.is_of_one_model:
         planted = f", and of {_canaries(population.canaries)}" if population.canaries else ""
         return f"{population.models} models were each trained on a random half of {records}{planted}."
-    about = "about " if results.is_rounded else ""
-    members = f"{about}{population.members:,} of them members of its training set"
+    members = about_members(results, " of them members of its training set")
     sentence = f"One model was audited by its outputs on {records}, {members}"
     n_references = population.models - 1
     few = _few_references(n_references)
