@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from leakscope.audits.report.cells import attack_table, sets_remarks, sets_table, title_of_attacks
 from leakscope.evaluate.results import AuditResults, Figure
+from leakscope.report.phrases import significant
 from tests.made_up_audits import made_up_audit, quick_single_records
 
 
@@ -19,6 +20,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> AuditResults:
     with quick_single_records():
         folder: Path = tmp_path_factory.mktemp("cells")
         return made_up_audit(folder, 1.0, fpr_budgets=(0.1,)).results
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.12345, "0.123"),
+        (12.345, "12.3"),
+        (999.6, "1,000"),
+        (1000.0, "1,000"),
+        (2470.4, "2,470"),
+        (0.0, "0"),
+    ],
+)
+def test_large_numbers_are_no_powers_of_ten(value: float, text: str) -> None:
+    assert significant(value) == text
 
 
 def auc_cell(results: AuditResults, value: float, low: float | None, high: float | None) -> str:

@@ -16,6 +16,7 @@ from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
+from leakscope.report.phrases import significant
 
 _MOST_NAMED = 5
 
@@ -202,7 +203,7 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
         what = "Accuracy" if results.text is None else "Share of tokens predicted correctly"
         return [f"{what}: {on_members} on members, {on_others} on non-members."]
     if error is not None and error.members.value is not None and error.nonmembers.value is not None:
-        on_members, on_others = f"{error.members.value:.3g}", f"{error.nonmembers.value:.3g}"
+        on_members, on_others = significant(error.members.value), significant(error.nonmembers.value)
         return [f"Root mean squared error: {on_members} on members, {on_others} on non-members."]
     return []
 
