@@ -74,11 +74,11 @@ def test_tables_inside_training_reach_the_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "named"),
     [
-        ("treatment = 3", "training.treatment=3: should be a table, written [training.treatment]"),
+        ("treatment = 3", "training.treatment=3: must be a table, written [training.treatment]"),
         ("treatment = {shar = 0.1}", "training.treatment.shar is not a known setting; did you mean 'share'?"),
         (
             "treatment = {how = 'hide'}",
-            "training.treatment.how='hide': should be 'leave_out', 'down_weight' or 'clip_more'",
+            "training.treatment.how='hide': must be 'leave_out', 'down_weight' or 'clip_more'",
         ),
         ("treatment = {share = 2}", "training.treatment: share=2.0: must be above 0 and at most 0.5"),
         ("treatment = {share = 'x', weight = 'y'}", "training.treatment.weight='y'"),
@@ -170,8 +170,8 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         "net would do nothing: give either `net` or `estimator`",
         "training: lr=0",
         "training.batch_size=2.5",
-        "training.optimizer='magic': should be 'sgd', 'adam' or 'adamw'",
-        "population.design='random': should be 'balanced', 'bernoulli' or 'pairs'",
+        "training.optimizer='magic': must be 'sgd', 'adam' or 'adamw'",
+        "population.design='random': must be 'balanced', 'bernoulli' or 'pairs'",
         "models=0: must be at least 2",
         "seed=-1: must be 0 or more",
         "fpr=[-0.1]: must be rates above 0",
@@ -193,7 +193,7 @@ def test_all_mistakes_of_all_sections_stand_in_one_error(tmp_path: Path) -> None
         ("[training.privacy]\nepsilon = '8'", "training.privacy.epsilon='8'"),
         ("[training.privacy]\nepsilon = 8\nviews = 4", "views are made by flips and crop"),
         ("sam_rho = 0.1\n[training.privacy]\nepsilon = 8", "privacy and sam_rho exclude each other"),
-        ("privacy = 8", "training.privacy=8: should be a table"),
+        ("privacy = 8", "training.privacy=8: must be a table"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(tmp_path: Path, training: str, named: str) -> None:

@@ -193,7 +193,7 @@ def test_a_file_is_judged_on_the_command_line_and_may_be_gated(tmp_path: Path) -
     done = run_command("audit", "--predictions", path, "--out", tmp_path / "run")
     assert done.exit_code == 0, done
     assert "One model was audited by its outputs on 400 records (mine)" in done.out
-    assert "One target ± 95% interval" in done.out
+    assert "One target ± half the width of its 95% interval over records" in done.out
     assert run_command("verify", tmp_path / "run").exit_code == 0
     gated = leakscope.audit(SavedPredictions(path), out=tmp_path / "run", gate=Gate(max_auc=0.6))
     assert gated.outcome == "failed"

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from leakscope.evaluate.remedies import Remedy
+from leakscope.evaluate.results import AuditResults
 from tests.cli.command import run_command
 from tests.cli.test_mistakes import check_refused
 
@@ -182,3 +184,24 @@ def test_references_that_saw_no_record_are_enough_for_an_audit(tmp_path: Path, n
     results = json.loads((out / "results.json").read_text())
     assert results["rating"]["level"] in ("moderate", "high", "severe")
     assert run_command("verify", out).exit_code == 0
+
+
+@pytest.mark.parametrize("shown", [(), ("--with-membership",)])
+def test_the_screen_announces_the_advice_that_the_report_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: tuple[str, ...]
+) -> None:
+    """Rounded figures may call for other advice than exact ones."""
+    rounded: list[bool] = []
+
+    def advice(results: AuditResults) -> list[Remedy]:
+        rounded.append(results.is_rounded)
+        return [Remedy("models", "Few.", "Train more.", "", "Time.")] * results.is_rounded
+
+    monkeypatch.setattr("leakscope.evaluate.remedies.remedies", advice)
+    monkeypatch.setattr("leakscope.audits.report.page_remedies.remedies", advice)
+    path = scores(tmp_path / "scores.csv")
+    done = run_command("audit", "--predictions", path, *COLUMNS, "--out", tmp_path / "run", *shown)
+    assert done.exit_code == 0, done
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert rounded and set(rounded) == {not shown}
+    assert ("of the report advises more models." in done.out) == ("<h3>Models" in page) == (not shown)

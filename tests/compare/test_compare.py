@@ -18,7 +18,7 @@ from leakscope.compare.compare import Comparison, compare, recipe_differences
 from leakscope.compare.page import write_report
 from leakscope.compare.records import _change, _Exposure
 from leakscope.compare.results import LeakageDifference, LeftOut, RunComparison
-from leakscope.compare.sentences import share_sentence, summary
+from leakscope.compare.sentences import run_summary, share_sentence, summary
 from leakscope.compare.tables import figure_name, leakage_table
 from leakscope.errors import BankMismatchError, InputError
 from leakscope.runs.verification import verify_run
@@ -56,7 +56,7 @@ def test_a_defense_that_helps_and_what_it_costs(helped: Comparison) -> None:
     assert (cost.high or 0) < 0
     assert cost.difference == pytest.approx((cost.other or 0) - (cost.baseline or 0))
     assert run.records.exposed_other < run.records.exposed_baseline
-    assert run.recipe_differences == ("gap is 2.0 there, 0.2 here", "level is 1.0 there, 0.2 here")
+    assert run.recipe_differences == ("gap is 0.2 instead of 2.0", "level is 0.2 instead of 1.0")
 
 
 def test_print_prints_the_summary(helped: Comparison) -> None:
@@ -71,8 +71,8 @@ def test_a_parameter_that_differs_is_named_once_and_not_by_its_hash() -> None:
     hashes = [{"values": {"parameters": {"1": code}}, "files": code} for code in ("e756", "1dc6")]
     first = {"parameters": {"max_depth": None}, "code": hashes[0]}
     assert recipe_differences(first, {"parameters": {"max_depth": 3}, "code": hashes[1]}) == (
-        "parameters.max_depth is None there, 3 here",
-        "code.files is e756 there, 1dc6 here",
+        "parameters.max_depth is 3 instead of None",
+        "code.files is 1dc6 instead of e756",
     )
     assert len(recipe_differences(first, {**first, "code": hashes[1]})) == 2  # what else would say it?
 
@@ -172,6 +172,23 @@ def test_single_records_are_paired_by_id(audits: Path, helped: Comparison) -> No
     assert table["advantage_baseline"].to_list() == baseline["advantage"].to_list()
 
 
+def test_exposed_records_that_one_run_cannot_count_are_said_so(helped: Comparison) -> None:
+    """Nothing is compared with a number that is not there."""
+    comparison = only(helped)
+    assert comparison.records is not None
+
+    def sentence(other: int | None, before: int | None) -> str:
+        assert comparison.records is not None
+        records = replace(comparison.records, exposed_other=other, exposed_baseline=before)
+        lines = run_summary(helped.results, replace(comparison, records=records))
+        return next(line for line in lines if line.startswith("Individually exposed"))
+
+    name, baseline = comparison.run, helped.results.baseline.name
+    assert f": 3, compared with 7 in {baseline}." in sentence(3, 7)
+    assert f": 7 in {baseline}; {name} has too few models to tell." in sentence(None, 7)
+    assert f": 3 in {name}; {baseline} has too few models to tell." in sentence(3, None)
+
+
 def test_what_some_run_lacks_is_left_out_and_named(audits: Path, tmp_path: Path) -> None:
     made_up_audit(tmp_path / "less", 2.0, attacks=("loss",), fpr_budgets=(0.1, 0.001), towns=())
     comparison = compare([audits / "leaky", tmp_path / "less"], tmp_path / "out")
@@ -212,7 +229,13 @@ def test_figures_where_models_diverged_are_those_of_the_audit(audits: Path, tmp_
 
 @pytest.mark.parametrize(
     ("changed", "message"),
-    [({"records": "cd"}, "records_sha256 is abababababab"), ({"models": 6}, "models is 16 there, 6 here")],
+    [
+        (
+            {"records": "cd"},
+            "records with sha256 cdcdcdcdcdcd, the first run has records with sha256 abababababab",
+        ),
+        ({"models": 6}, "it has 6 models, the first run has 16 models"),
+    ],
 )
 def test_other_records_or_fewer_models_are_refused(
     audits: Path, tmp_path: Path, changed: dict[str, Any], message: str

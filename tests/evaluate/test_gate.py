@@ -107,8 +107,8 @@ def test_a_limit_says_where_the_interval_that_decides_it_is_approximate() -> Non
     attack, gate = figures(0.58, 0.04, 0.072, 0.6), Gate(max_tpr=(TprLimit(0.001, 0.9),))
     few, enough = (judge_gate(gate, {"lira": attack}, EXPOSED, (), n).limits[0] for n in (2_000, 5_000))
     assert few.sentence == (
-        f"{enough.sentence} The TPR at 0.1% FPR, calibrated or not, rests on about 2 non-members per "
-        "target, so its interval is approximate."
+        f"{enough.sentence} The TPR at 0.1% FPR, at thresholds from this model or from the others, "
+        "rests on about 2 non-members per target, so its interval is approximate."
     )
     assert few.outcome == enough.outcome == "passed"
     assert "approximate" not in enough.sentence

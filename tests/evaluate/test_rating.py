@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,11 +17,13 @@ from leakscope.data.canaries import Canaries
 from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
+from leakscope.evaluate.nouns import RECORD
 from leakscope.evaluate.rating import WORST_BITS, Rated, rate
-from leakscope.evaluate.rating_results import Level
+from leakscope.evaluate.rating_results import Level, RatingPart
 from leakscope.evaluate.rating_sentences import (
     RULE_OF_AUC,
     above_chance,
+    decisive_sentence,
     rating_rows,
     rating_sentence,
     threshold,
@@ -138,6 +141,22 @@ def test_nothing_found_says_what_could_have_been_missed(audits: dict[float, Audi
     assert (
         f"{results.headline.auc.high:.3f}" in sentence and "about the most exposed 1% of records" in sentence
     )
+
+
+@pytest.mark.parametrize(
+    ("about", "fpr", "low", "sentence"),
+    [
+        ("tpr", 0.1, 0.2182, "is at least 21.8%; moderate begins at 21.7%."),
+        ("tpr", 0.1, 0.25, "is at least 25%; moderate begins at 22%."),
+        ("auc", None, 0.63821, "is at least 0.63821; moderate begins at 0.63816."),
+        ("auc", None, 0.6391, "is at least 0.639; moderate begins at 0.638."),
+    ],
+)
+def test_a_lower_end_near_its_level_has_more_digits(
+    about: Literal["tpr", "auc"], fpr: float | None, low: float, sentence: str
+) -> None:
+    part = RatingPart(about, "figure", "moderate", "high", 0.7, low, 0.8, fpr)
+    assert decisive_sentence(part, RECORD) == f"The figure {sentence}"
 
 
 def test_an_interval_above_chance_that_reaches_no_level_is_explained(

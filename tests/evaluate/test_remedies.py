@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leakscope.evaluate.config import SourceKind
 from leakscope.evaluate.gate import Gate
 from leakscope.evaluate.hygiene.duplicates import check_duplicates
 from leakscope.evaluate.hygiene.outcome import Outcome
@@ -204,6 +205,35 @@ def test_outputs_that_are_surer_than_right_are_overconfident(audits: dict[str, A
     remedy = only(replace(audits["quiet"], fit=(CheckpointFit(40, 0.8, 0.8, 0.9),)))
     assert remedy.finding == "overconfidence" and "90.0%" in remedy.found and "80.0%" in remedy.found
     assert table(remedy)["training"]["weight_decay"] == 0.01
+
+
+def test_a_tree_is_not_advised_weight_decay(audits: dict[str, AuditResults]) -> None:
+    recipe = {"estimator": "a:Tree", "parameters": {"min_samples_leaf": 1}}
+    population = replace(audits["quiet"].population, recipe=recipe)
+    overconfident = replace(audits["quiet"], fit=(CheckpointFit(40, 0.8, 0.8, 0.9),), population=population)
+    remedy = only(overconfident)
+    assert "decay" not in remedy.advice and "more records in every leaf" in remedy.advice
+    assert table(remedy)["model"]["options"] == {"min_samples_leaf": 5}
+
+
+@pytest.mark.parametrize(("kind", "toml", "command"), [
+    ("population", TOML, "leakscope advise"),
+    ("population", None, "leakscope.advise"),
+    ("predictions", None, None),
+    ("given model", TOML, None),
+])  # fmt: skip
+def test_no_advice_names_a_command_that_refuses(
+    audits: dict[str, AuditResults], kind: SourceKind, toml: str | None, command: str | None
+) -> None:
+    """`leakscope advise` tries defences on models that leakscope trains, and needs their config file."""
+    source = replace(audits["leaky"].config.source, kind=kind, toml=toml)
+    results = replace(audits["leaky"], config=replace(audits["leaky"].config, source=source))
+    advised = " ".join(f"{remedy.advice} {remedy.code}" for remedy in remedies(results))
+    assert advised
+    assert {name for name in ("leakscope advise", "leakscope.advise") if name in advised} == (
+        set() if command is None else {command}
+    )
+    assert ("CONFIG.toml" in advised) == (command == "leakscope advise")
 
 
 def test_a_group_above_all_records_is_named(audits: dict[str, AuditResults]) -> None:

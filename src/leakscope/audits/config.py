@@ -17,7 +17,7 @@ from leakscope.audits.config_data import OF_A_FILE, DataSection, Surroundings, r
 from leakscope.audits.config_model import ModelSection, recipe_of, training_defaults, unused_model_settings
 from leakscope.audits.settings import TRAINING, UNITS, AuditSettings
 from leakscope.audits.source import Source
-from leakscope.audits.toml_tables import Problems, Toml, made, note_unknown, table_values
+from leakscope.audits.toml_tables import Problems, Toml, in_one_line, made, note_unknown, table_values
 from leakscope.data.canaries import Canaries
 from leakscope.data.prediction_roles import PredictionColumns
 from leakscope.errors import InputError
@@ -178,7 +178,7 @@ def parse_config(text: str, path: Path) -> AuditConfig:
     problems: Problems = []
     config = _config(path, content, text, problems)
     if config is None or problems:
-        raise InputError(f"{path}: {'; '.join(problems)}")
+        raise InputError(f"{path}: {in_one_line(problems)}")
     return config
 
 

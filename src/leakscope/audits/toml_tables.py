@@ -16,8 +16,16 @@ Toml = dict[str, Any]
 """A config file or one of its tables, as `tomllib` reads it."""
 
 
+_WORDING = (("be a valid integer", "be an integer"), ("be a valid ", "be a "), ("should ", "must "))
+"""How pydantic says what a value must be, and how leakscope says it."""
+
 Problems = list[str]
 """What is wrong with a config file, one phrase per problem."""
+
+
+def in_one_line(problems: Problems) -> str:
+    """All problems; one that ends as a question needs no other mark."""
+    return "; ".join(problems).replace("?; ", "? ")
 
 
 def note_unknown(name: str, known: Collection[str], problems: Problems, section: str = "") -> None:
@@ -37,7 +45,7 @@ def table_values(
     """The values of one table that fit the annotations of a dataclass; of all its fields, or of `names`."""
     table = content.get(section, {})
     if not isinstance(table, dict):
-        problems.append(f"{section}={table!r}: should be a table, written [{section}]")
+        problems.append(f"{section}={table!r}: must be a table, written [{section}]")
         return {}
     hints, known = get_type_hints(cls), names or [field.name for field in dataclasses.fields(cls)]
     values: Toml = {}
@@ -110,8 +118,10 @@ def _fitting(hint: Any, value: Any, where: str, problems: Problems) -> tuple[boo
 def _misfit(found: Mapping[str, Any], hint: Any) -> str:
     """A problem that pydantic reports: the value, unless it is a table, and what it should be."""
     message = found["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    for theirs, ours in _WORDING:
+        message = message.replace(theirs, ours)
     if found["type"] == "tuple_type":
-        message = f"should be a list{_example(hint)}"
+        message = f"must be a list{_example(hint)}"
     shown = "" if isinstance(found["input"], dict) else f"={found['input']!r}"
     return f"{shown}: {message}"
 

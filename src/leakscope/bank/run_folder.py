@@ -47,6 +47,7 @@ _OURS = ("identity.json", SEAL, RESULTS)
 NOT_OURS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError, MemoryError,
             StopIteration, RecursionError, OSError)  # fmt: skip
 """What computing with forged or damaged files of a run folder may raise."""
+_THERE_AND_HERE = "{name} is {stored} there, {wanted} {here}"
 _LARGEST_JSON = 1 << 28
 """Bytes. The largest results.json that we have seen has 0.6 MB; parsing 256 MB takes a few GB of memory."""
 TRAIN_ANEW = "remove it to train the bank anew"
@@ -316,18 +317,24 @@ def adapter(kind: Any) -> Any:
     return TypeAdapter(kind)
 
 
-def differences(stored: Any, wanted: Any, prefix: str = "", here: str = "now") -> list[str]:
+def differences(
+    stored: Any, wanted: Any, prefix: str = "", here: str = "now", wording: str = _THERE_AND_HERE
+) -> list[str]:
     """What differs between stored and wanted JSON data, in words; empty when nothing does.
 
-    `here` is the word for the wanted data; the stored data are "there".
+    `here` is the word for the wanted data; the stored data are "there", unless `wording` says otherwise.
     """
     if isinstance(stored, dict) and isinstance(wanted, dict):
         keys = list(dict.fromkeys([*wanted, *stored]))
-        return [d for key in keys
-                for d in differences(stored.get(key), wanted.get(key), f"{prefix}{key}.", here)]  # fmt: skip
+        return [
+            one
+            for key in keys
+            for one in differences(stored.get(key), wanted.get(key), f"{prefix}{key}.", here, wording)
+        ]
     if stored == wanted:
         return []
-    return [f"{prefix.rstrip('.')} is {_short(stored)} there, {_short(wanted)} {here}"]
+    name, before, after = prefix.rstrip("."), _short(stored), _short(wanted)
+    return [wording.format(name=name, stored=before, wanted=after, here=here)]
 
 
 def _short(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,7 +42,20 @@ if TYPE_CHECKING:
     from leakscope.audits.settings import AuditSettings
     from leakscope.audits.source import Source
     from leakscope.data.prediction_roles import PredictionColumns
+    from leakscope.evaluate.remedies import Finding
     from leakscope.evaluate.verdict import Verdict
+
+
+_ADVICE: Mapping[Finding, str] = {
+    "leakage": "defences against the leakage",
+    "duplicates": "removing duplicates",
+    "late epochs": "fewer epochs",
+    "overfitting": "less overfitting",
+    "overconfidence": "less extreme outputs",
+    "groups": "protecting exposed groups",
+    "models": "more models",
+}
+"""What the report advises, by the kind of finding."""
 
 
 def audit(
@@ -136,7 +150,7 @@ def audit(
     with training_progress(n_models, out, shown=trains and not (quiet or as_json)) as progress:
         verdict = run_audit(settings, source, out, progress)
     write_audit(verdict.results, junit, summary)
-    show(verdict, quiet, as_json)
+    show(verdict, quiet, as_json, with_membership)
     sys.stdout.flush()  # a tracker may take a while
     track_finished(verdict, trackers, quiet)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
@@ -216,7 +230,7 @@ def judge(
     )
     verdict = run_audit(settings, FinishedRun(run), run)
     write_audit(verdict.results, junit, summary)
-    show(verdict, quiet, as_json)
+    show(verdict, quiet, as_json, with_membership)
     exit_by_outcome(verdict, printed=not (quiet or as_json))
 
 
@@ -283,16 +297,22 @@ def _alarms(verdict: Verdict) -> list[str]:
     return [*opening_sentences(verdict.results), *gate, *claim]
 
 
-def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
+def show(verdict: Verdict, quiet: bool, as_json: bool, with_membership: bool = False) -> None:
     """The verdict on the screen: sentences, one table, where the rest is."""
-    from leakscope.audits.report.cells import attack_table, remarks, sets_remarks, sets_table
+    from leakscope.audits.report.cells import (
+        attack_table,
+        remarks,
+        sets_remarks,
+        sets_table,
+        title_of_attacks,
+    )
+    from leakscope.evaluate.coarse import shareable
     from leakscope.evaluate.remedies import remedies
     from leakscope.report.page import page_path
+    from leakscope.report.phrases import enumeration
 
     results, attacks = verdict.results, attack_table(verdict.results)
     sets, noun = sets_table(results), results.config.noun
-    n_targets = results.population.targets
-    targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
 
     def show_verdict(screen: Console) -> None:
         alarms = _alarms(verdict)
@@ -303,14 +323,13 @@ def show(verdict: Verdict, quiet: bool, as_json: bool) -> None:
         for line in verdict.summary():
             screen.print(line, style="bold red" if line in alarms else None)
         screen.print()
-        whose = f" for {noun.many} like these" if n_targets > 1 else ""
-        screen.print(text_table(f"{targets} ± 95% interval{whose}", attacks.head, attacks.rows))
+        screen.print(text_table(title_of_attacks(results), attacks.head, attacks.rows))
         screen.print(text_table(f"The strongest attack on each set of {noun.many}", sets.head, sets.rows))
         for line in dict.fromkeys([*remarks(results), *sets_remarks(results)]):
             screen.print(line, style="dim")
-        findings = [remedy.finding for remedy in remedies(results)]
-        if findings:
-            screen.print(f'\nThe section "What to do" of the report has advice about {", ".join(findings)}')
+        reported = results if with_membership else shareable(results)  # the figures of the report
+        if advice := [_ADVICE[remedy.finding] for remedy in remedies(reported)]:
+            screen.print(f'\nThe section "What to do" of the report advises {enumeration(advice)}.')
         where = f"\nEvery number, the records and the figure are in {verdict.folder}"
         print_lines(screen, [where, f"Open {page_path(verdict.folder)} for the whole report"])
 

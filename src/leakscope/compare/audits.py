@@ -18,7 +18,7 @@ from leakscope.attacks.spec import resolve_all
 from leakscope.audits.run import KIND as AUDIT
 from leakscope.bank.bank import IDENTITY, Bank
 from leakscope.bank.results import read_results
-from leakscope.bank.run_folder import RESULTS, differences, read_run
+from leakscope.bank.run_folder import RESULTS, read_run
 from leakscope.compare.results import LeftOut, RunSummary
 from leakscope.compare.spec import ComparisonSpec, Groups
 from leakscope.design import units_among
@@ -27,6 +27,8 @@ from leakscope.errors import InputError
 from leakscope.evaluate.record_metadata import RecordMetadata
 from leakscope.evaluate.results import AttackFigures, AuditResults
 from leakscope.stats.estimate import TwoEstimates
+
+_SHOWN_HASH = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +211,8 @@ def _names(folders: list[Path]) -> list[str]:
 
 
 def _check_comparable(baseline: FinishedAudit, other: FinishedAudit) -> None:
-    problems = differences(_comparable_facts(baseline), _comparable_facts(other), here="here")
+    facts = zip(_comparable_facts(baseline), _comparable_facts(other), strict=True)
+    problems = [f"it {own}, the first run {first}" for first, own in facts if first != own]
     if problems:
         raise InputError(
             f"{other.folder} cannot be compared with {baseline.folder}: {'; '.join(problems)}; "
@@ -217,13 +220,14 @@ def _check_comparable(baseline: FinishedAudit, other: FinishedAudit) -> None:
         )
 
 
-def _comparable_facts(audit: FinishedAudit) -> dict[str, str | int | None]:
+def _comparable_facts(audit: FinishedAudit) -> tuple[str, ...]:
     """What must be equal. Models that diverged count, as their number differs by chance."""
     population = audit.results.population
-    return {
-        "records": population.records,
-        "unit": audit.results.config.unit,
-        "records_sha256": population.records_sha256,
-        "models": audit.bank.identity.design.models,
-        "audit of": "one given model" if audit.results.is_of_one_model else "a population",
-    }
+    unit = audit.results.config.unit
+    return (
+        f"has {population.records:,} {audit.results.config.noun.many}",
+        "counts records" if unit is None else f"counts the units of column {unit!r}",
+        f"has records with sha256 {population.records_sha256[:_SHOWN_HASH]}",
+        f"has {audit.bank.identity.design.models:,} models",
+        f"is of {'one given model' if audit.results.is_of_one_model else 'a population of models'}",
+    )

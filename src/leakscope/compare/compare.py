@@ -228,7 +228,7 @@ def _rows(
 
 def recipe_differences(baseline: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[str, ...]:
     """What differs between two recipes; without the hashes of parameters where their values are named."""
-    found = differences(dict(baseline), dict(other), here="here")
+    found = differences(dict(baseline), dict(other), wording="{name} is {wanted} instead of {stored}")
     are_named = any(one.startswith("parameters.") for one in found)
     return tuple(one for one in found if not (are_named and one.startswith("code.values.parameters.")))
 

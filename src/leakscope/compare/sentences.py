@@ -175,13 +175,14 @@ def _records(comparison: RunComparison, baseline: RunSummary, noun: Noun) -> lis
     reason = detectable_records(baseline.targets, changes.records).reason
     if reason and changes.exposed_baseline is None and changes.exposed_other is None:
         return [f"Exposed {noun.many}: {noun.say(reason)}. {changed}"]
-    other, before = (
-        "not resolvable" if count is None else f"{count:,}"
-        for count in (changes.exposed_other, changes.exposed_baseline)
-    )
-    return [
-        f"Individually exposed {noun.many}: {other}, compared with {before} in {baseline.name}. {changed}"
-    ]
+    other, before = changes.exposed_other, changes.exposed_baseline
+    if other is not None and before is not None:
+        exposed = f"{other:,}, compared with {before:,} in {baseline.name}"
+    elif before is not None:
+        exposed = f"{before:,} in {baseline.name}; {comparison.run} has too few models to tell"
+    else:
+        exposed = f"{other or 0:,} in {comparison.run}; {baseline.name} has too few models to tell"
+    return [f"Individually exposed {noun.many}: {exposed}. {changed}"]
 
 
 def _diverged(runs: Sequence[RunSummary]) -> list[str]:

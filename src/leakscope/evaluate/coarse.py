@@ -9,6 +9,7 @@ docs/redaction.md says what remains.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -51,6 +52,9 @@ _ONE_SIDED = "figures of its groups would say who is a member"
 _FINEST_BITS = 0.001
 _COARSER = 5
 _NONE = Figure(None, None, None, sd=None)
+_BOTH_SIDES = re.compile(r"has ([\d,]+) members and [\d,]+ non-members")
+_ONE_SIDE = r"has about \1 members; all other records are non-members"
+"""Two counts that add up to a known number, each rounded, would say more than one."""
 _COPIES = {"duplicates": "records_with_a_copy", "near copies": "records_with_a_near_copy"}
 """Checks of copies, and the number of records that have one."""
 _FEW_COPIES = {
@@ -73,6 +77,12 @@ class CoarseResults(AuditResults):
 def shareable(results: AuditResults) -> AuditResults:
     """The results as others may see them: rounded for a given model, as they are for a population."""
     return coarse(results) if results.is_of_one_model and not results.is_rounded else results
+
+
+def about_members(results: AuditResults, what: str = "") -> str:
+    """How many records are members, as the reader may know it; `what` follows the number."""
+    n_members = f"{results.population.members:,}{what}"
+    return f"about {n_members} (rounded to about a fifth)" if results.is_rounded else n_members
 
 
 def rounding_of(results: AuditResults, n_records: int | None = None) -> Rounding:
@@ -282,7 +292,8 @@ def _check(check: Outcome, rounding: Rounding) -> Outcome:
     if check.name == shift.NAME:
         # Its classifier splits the records anew for every list of members, so its AUC is a hash of the list.
         rounding = replace(rounding, step=_COARSER * rounding.step)
-    return replace(check, sentence=rounding.text(check.sentence), numbers=numbers)
+    sentence = _BOTH_SIDES.sub(_ONE_SIDE, rounding.text(check.sentence))
+    return replace(check, sentence=sentence, numbers=numbers)
 
 
 def _gate(

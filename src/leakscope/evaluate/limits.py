@@ -91,8 +91,8 @@ def why_approximate(fpr: float, n_nonmembers: int) -> str | None:
         return None
     number = max(round(fpr * n_nonmembers), 1)
     rests_on = f"about {number} {'non-member' if number == 1 else 'non-members'} per target"
-    at = f"{100 * fpr:g}% FPR"
-    return f"The TPR at {at}, calibrated or not, rests on {rests_on}, so its interval is approximate."
+    at = f"{100 * fpr:g}% FPR, at thresholds from this model or from the others,"
+    return f"The TPR at {at} rests on {rests_on}, so its interval is approximate."
 
 
 def limited(limit: LimitOutcome, figures: AttackFigures) -> Figure | EpsilonFigure:

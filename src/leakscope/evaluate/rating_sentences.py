@@ -19,6 +19,7 @@ RULE_OF_AUC = (
 )
 _CHANCE = {"auc": 0.5, "canaries": 0.5, "advantage": 0.0, "worst": 0.0}
 """What guessing achieves; of a TPR, it is the FPR."""
+_MOST_MORE = 2
 _LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
 """What a part of the rating is about -> the limit on that figure."""
 
@@ -84,12 +85,18 @@ def decisive_sentence(part: RatingPart, noun: Noun) -> str:
         return "The gate failed, which counts as at least moderate."
     if part.about == "exposed":
         return f"The membership of {part.value or 0:.2%} of the {noun.many} is individually detectable."
-    low = f"The {part.what} is at least {shown(part, part.low)}"
+    level: Level = "low" if part.level == "none found" else part.level
+    least, begins = _apart(part, part.low, threshold(part, level))
+    what = f"The {part.what} is"
     if part.about == "worst":
-        low = f"The {part.what.removeprefix('bits of the ')} reveal at least {shown(part, part.low)}"
-    if part.level == "none found":
-        return f"{low}; low begins at {shown(part, threshold(part, 'low'))}."
-    return f"{low}; {part.level} begins at {shown(part, threshold(part, part.level))}."
+        what = f"The {part.what.removeprefix('bits of the ')} reveal"
+    return f"{what} at least {least}; {level} begins at {begins}."
+
+
+def _apart(part: RatingPart, value: float | None, other: float | None) -> tuple[str, str]:
+    """Two values of a figure, with up to two more digits than usual where they would read the same."""
+    pairs = ((shown(part, value, more), shown(part, other, more)) for more in range(_MOST_MORE + 1))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (shown(part, value), shown(part, other)))
 
 
 def rating_rows(results: AuditResults) -> list[list[str]]:
@@ -166,10 +173,10 @@ def _ends(results: AuditResults) -> Iterator[str]:
         yield f"fewer than {exposed.fewest_detectable:,} exposed {many}"
 
 
-def shown(part: RatingPart, value: float | None) -> str:
-    """A value of a figure as text."""
+def shown(part: RatingPart, value: float | None, more: int = 0) -> str:
+    """A value of a figure as text, with so many digits more than usual."""
     if value is None:
         return "unknown"
     if part.about == "worst":
-        return f"{max(value, 0.0):.2f} bits"  # below 0 is noise of the correction for bias
-    return f"{value:.3f}" if part.about in ("auc", "canaries") else f"{100 * value:.2g}%"
+        return f"{max(value, 0.0):.{2 + more}f} bits"  # below 0 is noise of the correction for bias
+    return f"{value:.{3 + more}f}" if part.about in ("auc", "canaries") else f"{100 * value:.{2 + more}g}%"

@@ -33,7 +33,6 @@ CALLS_FOR_A_DEFENCE = ("moderate", "high", "severe")
 _WEIGHT_DECAY = 0.01
 _STEPS_OF_LEAVES = (5, 10, 20, 50)
 _UNKNOWN_COST = "Unknown before it is measured: accuracy on new records may fall, or rise."
-_MEASURE = "`leakscope advise` measures what this and other changes gain and cost for this model."
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def _leakage(results: AuditResults) -> Iterator[Remedy]:
         rating_sentence(results),
         "Try the defences that apply to this model. The command ranks them by what they gain and cost, and "
         "writes a config with the best one.",
-        "leakscope advise CONFIG.toml --minutes 10",
+        _advise(results),
         "The minutes that you give it, and the loss of accuracy that you accept.",
     )
 
@@ -137,7 +136,7 @@ def _overfitting(results: AuditResults) -> Iterator[Remedy]:
         "overfitting",
         f"Models are right about {members:.1%} of their members and {others:.1%} of the other records, "
         f"{100 * (members - others):.1f} points fewer.",
-        f"{advice} {_MEASURE}",
+        f"{advice}{_measure(results)}",
         code,
         _UNKNOWN_COST,
     )
@@ -147,16 +146,15 @@ def _overconfidence(results: AuditResults) -> Iterator[Remedy]:
     fit = results.fit[-1] if results.fit else None
     if fit is None or fit.confidence is None or fit.confidence - fit.nonmembers < OVERCONFIDENCE:
         return
-    is_network = "net" in results.population.recipe
-    decay = _training_table(results, {"weight_decay": _stronger_decay(results)}) if is_network else ""
+    advice, code = _regularized(results)
     yield Remedy(
         "overconfidence",
         f"On non-members, models give their predictions a probability of at least {fit.confidence:.1%} on "
         f"average, and {fit.nonmembers:.1%} of them are right.",
-        "Train towards less extreme outputs, for example with weight decay. Rescaling the outputs after "
-        "training corrects the probabilities but hides no member from an attacker with reference models. "
-        f"{_MEASURE}",
-        decay,
+        f"Aim at less extreme outputs: {advice[0].lower()}{advice[1:]} Rescaling the outputs after training "
+        "corrects the probabilities but hides no member from an attacker with reference models."
+        f"{_measure(results)}",
+        code,
         _UNKNOWN_COST,
     )
 
@@ -216,7 +214,7 @@ def _models(results: AuditResults) -> Iterator[Remedy]:
         "models",
         f"{found}.",
         "Extend the audit; it keeps the models it has.",
-        f"leakscope audit CONFIG.toml --models {needed}",
+        _audit_with(results, needed),
         f"{needed - n_models} more models, {(needed - n_models) / n_models:.1f} times the training so far.",
     )
 
@@ -230,6 +228,33 @@ _TRIGGERS: tuple[Callable[[AuditResults], Iterator[Remedy]], ...] = (
     _groups,
     _models,
 )
+
+
+def _has_config(results: AuditResults) -> bool:
+    """Whether a config file started the audit; the demo and audits in Python have none."""
+    return results.config.source.toml is not None
+
+
+def _advise(results: AuditResults) -> str:
+    """How to have defences tried on models of a population."""
+    if _has_config(results):
+        return "leakscope advise CONFIG.toml --minutes 10"
+    return "leakscope.advise(records, recipe, minutes=10)  # in Python, as no config file started this audit"
+
+
+def _audit_with(results: AuditResults, n_models: int) -> str:
+    """How to extend the audit to so many models."""
+    if _has_config(results):
+        return f"leakscope audit CONFIG.toml --models {n_models}"
+    return f"leakscope.audit(records, recipe, out=RUN, models={n_models})  # in Python"
+
+
+def _measure(results: AuditResults) -> str:
+    """Where the gain and cost of a change can be measured; empty where leakscope did not train the models."""
+    if results.config.source.kind != "population":
+        return ""
+    name = "leakscope advise" if _has_config(results) else "leakscope.advise"
+    return f" `{name}` measures what this and other changes gain and cost for this model."
 
 
 def _low(group: GroupFigures, widening: float) -> float:

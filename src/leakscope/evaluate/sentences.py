@@ -7,6 +7,7 @@ from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
+from leakscope.evaluate.coarse import about_members
 from leakscope.evaluate.gate import FEWEST_REFERENCES
 from leakscope.evaluate.hygiene.causes import in_order
 from leakscope.evaluate.limits import audit_outcome
@@ -15,6 +16,7 @@ from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
+from leakscope.report.phrases import significant
 
 _MOST_NAMED = 5
 
@@ -146,8 +148,7 @@ def population_sentence(results: AuditResults) -> str:
     if not results.is_of_one_model:
         planted = f", and of {_canaries(population.canaries)}" if population.canaries else ""
         return f"{population.models} models were each trained on a random half of {records}{planted}."
-    about = "about " if results.is_rounded else ""
-    members = f"{about}{population.members:,} of them members of its training set"
+    members = about_members(results, " of them members of its training set")
     sentence = f"One model was audited by its outputs on {records}, {members}"
     n_references = population.models - 1
     few = _few_references(n_references)
@@ -202,7 +203,7 @@ def accuracy_sentences(results: AuditResults) -> list[str]:
         what = "Accuracy" if results.text is None else "Share of tokens predicted correctly"
         return [f"{what}: {on_members} on members, {on_others} on non-members."]
     if error is not None and error.members.value is not None and error.nonmembers.value is not None:
-        on_members, on_others = f"{error.members.value:.3g}", f"{error.nonmembers.value:.3g}"
+        on_members, on_others = significant(error.members.value), significant(error.nonmembers.value)
         return [f"Root mean squared error: {on_members} on members, {on_others} on non-members."]
     return []
 

@@ -15,6 +15,12 @@ def percent(share: float | None) -> str:
     return "undefined" if share is None else f"{100 * share:.1f}%"
 
 
+def significant(value: float) -> str:
+    """Three significant digits, never as a power of ten where it is large: "0.123", "2,470"."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
+
+
 def with_interval(
     value: float | None,
     low: float | None,

@@ -59,7 +59,8 @@ WORDS = (
          "certainty."),
     Word("epsilon", "epsilon", "epsilon",
          "The number that states how strong a guarantee of differential privacy is: the smaller, the "
-         "stronger. An attack can show that epsilon is at least some value, never that it is at most one."),
+         "stronger. An attack can show that epsilon is at least some value; it can never give an upper "
+         "bound."),
     Word("exposed", "exposed", "(?<!most )exposed",
          "A record whose membership is detectable in one model after another, more often than chance "
          "explains."),

@@ -234,10 +234,12 @@ def test_too_few_records_or_models_are_named(
 def test_the_sentence_of_the_balance_counts_as_people_do() -> None:
     one = np.arange(9) < 1
     thin = np.arange(4)[:, None] % 2 == np.arange(9) % 2
-    sentence = "{} has at least 1 member and 1 non-member; fewer than 100 give wide intervals."
-    assert check_balance(one[None], thin).sentence == sentence.format("The target")
-    assert check_balance(np.stack([one, one]), thin).sentence == sentence.format("Every target")
-    assert "2 members and 2 non-members" in check_balance((np.arange(9) < 2)[None], thin).sentence
+    few = "fewer than 100 give wide intervals."
+    assert check_balance(one[None], thin).sentence == f"The target has 1 member and 8 non-members; {few}"
+    assert check_balance(np.stack([one, one]), thin).sentence == (
+        f"Every target has at least 1 member and 1 non-member; {few}"
+    )
+    assert "2 members and 7 non-members" in check_balance((np.arange(9) < 2)[None], thin).sentence
     never = np.zeros((4, 3000), dtype=bool)
     never[:2, 1:] = True
     rare = check_balance((np.arange(3000) < 1500)[None], never).sentence

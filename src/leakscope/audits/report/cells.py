@@ -12,6 +12,8 @@ from leakscope.report.phrases import with_interval
 from leakscope.stats.estimate import Estimate
 
 NOT_MEASURABLE = "not measurable"
+_UNITS_OFF = 1.5
+"""Rounding alone may shift an end that ± prints by one unit of the last digit, not by two."""
 _BOTH_ENDS = "Intervals that reach further to one side are written in brackets."
 
 
@@ -27,14 +29,34 @@ def attack_table(results: AuditResults) -> Table:
         [_shown(label, f), *map(_with_interval, (f.auc, f.advantage)), *_rates(by_attack[label], fprs)]
         for label, f in results.attacks.items()
     ]
-    n_targets = results.population.targets
-    caption = (
-        f"Mean over {n_targets} targets ± half the width of its 95% interval for records like these (another "
-        f"sample of records, and models trained on it). {_BOTH_ENDS}"
-        if n_targets > 1
-        else f"One target ± half the width of its 95% interval over records. {_BOTH_ENDS}"
-    )
+    like_these = " (another sample of records, and models trained on it)" * (results.population.targets > 1)
+    caption = f"{title_of_attacks(results)}."
+    if has_intervals(results):
+        caption = f"{title_of_attacks(results)}{like_these}. {_BOTH_ENDS}"
     return Table(head, rows, results.config.noun.say(caption))
+
+
+def title_of_attacks(results: AuditResults) -> str:
+    """What the table of attacks has, and what follows the ±; nothing does where no figure has an interval."""
+    n_targets = results.population.targets
+    targets = f"Mean over {n_targets} targets" if n_targets > 1 else "One target"
+    if not has_intervals(results):
+        return targets
+    return results.config.noun.say(f"{targets} ± {_half_of_interval(results)}")
+
+
+def has_intervals(results: AuditResults) -> bool:
+    """Whether any figure of an attack has an interval; with very few models, none has."""
+    return any(
+        figure.low is not None
+        for figures in results.attacks.values()
+        for figure in (figures.auc, figures.advantage, *figures.tpr_at_fpr)
+    )
+
+
+def _half_of_interval(results: AuditResults) -> str:
+    kind = "for records like these" if results.population.targets > 1 else "over records"
+    return f"half the width of its 95% interval {kind}"
 
 
 def _shown(label: str, figures: AttackFigures) -> str:
@@ -58,9 +80,9 @@ def sets_table(results: AuditResults, fewest_records: int = 0) -> Table:
     for name, figures in shown:
         number, own = figures.records or NOT_MEASURABLE, _rates(_by_fpr(figures.tpr_at_fpr), fprs)
         rows.append(_set_row(name, number, figures.attack, figures.auc, own))
-    kind = "for records like these" if population.targets > 1 else "over records"
-    strongest = f"The strongest attack on each set of records, ± half the width of its 95% interval {kind}."
-    caption = f"{strongest} {_BOTH_ENDS}"
+    caption = "The strongest attack on each set of records."
+    if has_intervals(results):
+        caption = f"{caption[:-1]}, ± {_half_of_interval(results)}. {_BOTH_ENDS}"
     return Table(head, rows, results.config.noun.say(caption))
 
 
@@ -123,14 +145,15 @@ def sets_remarks(results: AuditResults, fewest_records: int = 0) -> list[str]:
 
 def _of_choice(results: AuditResults) -> list[str]:
     """Why the strongest attack has another AUC here than among all attacks, where it has."""
-    strongest, auc = results.headline.attack, results.headline.auc
-    if _with_interval(auc) == _with_interval(results.attacks[strongest].auc):
+    strongest = results.headline.attack
+    shown, of_all = (_value(auc) for auc in (results.headline.auc, results.attacks[strongest].auc))
+    if shown == of_all:
         return []
     why = "because the strongest attack is chosen on other records than it is measured on"
     gate = results.config.gate
     places = "the table of attacks" + (" and at the gate" if gate and gate.max_auc is not None else "")
-    of_all = f"The AUC over all records differs slightly from that of {strongest} in {places}"
-    return [results.config.noun.say(f"{of_all}, {why}.")]
+    differs = f"The AUC over all records, {shown}, differs from the {of_all} of {strongest} in {places}"
+    return [results.config.noun.say(f"{differs}, {why}.")]
 
 
 def interval_table(results: AuditResults) -> list[Table]:
@@ -197,14 +220,19 @@ def number(estimate: Estimate) -> str:
 
 
 def _with_interval(estimate: Estimate, scale: float = 1, digits: int = 3, unit: str = "") -> str:
-    """The value ± half of its interval; with both ends where one side is longer, as near 0 or 1."""
+    """The value ± half of its interval; with both ends where ± would print other ends than there are."""
     if estimate.value is None:
         return NOT_MEASURABLE
-    value = f"{scale * estimate.value:.{digits}f}"
+    value = _value(estimate, scale, digits)
     if estimate.low is None or estimate.high is None:
         return value + unit
-    half = (estimate.high - estimate.low) / 2
-    if abs(estimate.value - (estimate.low + estimate.high) / 2) > half / 4:
-        ends = f"{scale * estimate.low:.{digits}f} to {scale * estimate.high:.{digits}f}"
-        return f"{value}{unit} ({ends})"
-    return f"{value} ± {scale * half:.{digits}f}{unit}"
+    half = f"{scale * (estimate.high - estimate.low) / 2:.{digits}f}"
+    low, high = (f"{scale * end:.{digits}f}" for end in (estimate.low, estimate.high))
+    off = max(abs(float(value) - float(half) - float(low)), abs(float(value) + float(half) - float(high)))
+    if off > _UNITS_OFF / 10**digits:
+        return f"{value}{unit} ({low} to {high})"
+    return f"{value} ± {half}{unit}"
+
+
+def _value(estimate: Estimate, scale: float = 1, digits: int = 3) -> str:
+    return NOT_MEASURABLE if estimate.value is None else f"{scale * estimate.value:.{digits}f}"

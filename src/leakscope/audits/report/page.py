@@ -27,7 +27,7 @@ from leakscope.bank.bank import Bank
 from leakscope.disclosure import FEWEST_RECORDS, Disclosure
 from leakscope.dp.page import claim_badge, claim_section
 from leakscope.evaluate.attacked import Attacked
-from leakscope.evaluate.coarse import rounding_of, shareable
+from leakscope.evaluate.coarse import about_members, rounding_of, shareable
 from leakscope.evaluate.gate import GateOutcome, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import undermining
 from leakscope.evaluate.limits import audit_outcome
@@ -159,7 +159,6 @@ def _not_detected(results: AuditResults) -> str:
 def facts(results: AuditResults) -> list[tuple[str, str]]:
     """What was audited."""
     population = results.population
-    about = "about " if results.is_rounded else ""
     is_saved, per_model = "saved" in population.recipe, " per model" if population.targets > 1 else ""
     known = [
         (results.config.noun.say("Records"), _who(results)),
@@ -167,7 +166,7 @@ def facts(results: AuditResults) -> list[tuple[str, str]]:
         ("Columns to check", results.config.source.facts.get("columns to check", "")),
         ("Documents", results.config.source.facts.get("documents", "")),
         ("Documents to check", results.config.source.facts.get("documents to check", "")),
-        ("Members", f"{about}{population.members:,}{per_model}"),
+        ("Members", f"{about_members(results)}{per_model}"),
         ("Canaries", results.config.source.facts.get("canaries", "")),
         ("Models", _models(results)),
         (_recipe_name(population.recipe), recipe_text(population.recipe)),

@@ -41,6 +41,7 @@ from leakscope.report.charts import (
     rate_axes,
 )
 from leakscope.report.page import Section
+from leakscope.report.phrases import enumeration
 from leakscope.report.roc_bands import RocBand
 from leakscope.report.templates import template
 from leakscope.stats.estimate import Estimate
@@ -192,7 +193,7 @@ def _group_charts(
         for k, (name, groups) in enumerate(columns.items())
     ]
     missing = sorted({point.fpr for point in points if point.fpr not in fprs}, reverse=True)
-    at = " or ".join(map(percent, missing))
+    at = enumeration(list(map(percent, missing)), "or") if missing else ""
     return [*charts, *([f"No group is large enough to measure the TPR at {at} FPR."] if missing else [])]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from leakscope.array_types import BoolArray
+from leakscope.array_types import BoolArray, IntArray
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.nouns import RECORD, Noun
+from leakscope.report.phrases import counted
 
 NAME = "balance"
 _LEAST_RECORDS, _FEW_RECORDS = 10, 100
@@ -12,11 +13,15 @@ _LEAST_MODELS = 2
 _WARNS_ABOVE = 0.05
 
 
-def _smaller_side(n_least: int, n_targets: int, noun: Noun) -> str:
-    target = "Every target" if n_targets > 1 else "The target"
+def _sides(n_members: IntArray, n_records: int, noun: Noun) -> str:
+    """How many members and non-members one target has, or every target at least."""
+    n_least, is_one = int(min(n_members.min(), (n_records - n_members).min())), len(n_members) == 1
+    target = "The target" if is_one else "Every target"
+    if noun == RECORD and is_one:
+        n_own = int(n_members[0])
+        return f"{target} has {counted(n_own, 'member')} and {counted(n_records - n_own, 'non-member')}"
     if noun == RECORD:
-        s = "" if n_least == 1 else "s"
-        return f"{target} has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
+        return f"{target} has at least {counted(n_least, 'member')} and {counted(n_least, 'non-member')}"
     return f"{target} was trained on at least {noun.counted(n_least)}, and at least as many were left out"
 
 
@@ -36,7 +41,7 @@ def check_balance(target_mask: BoolArray, reference_mask: BoolArray, noun: Noun 
     status: Status = "ok"
     if n_least < _FEW_RECORDS or thin_share > _WARNS_ABOVE:
         status = "failed" if n_least < _LEAST_RECORDS else "warning"
-    sentence = _smaller_side(n_least, len(target_mask), noun)
+    sentence = _sides(n_members, target_mask.shape[1], noun)
     if n_least < _FEW_RECORDS:
         sentence += f"; fewer than {_FEW_RECORDS} give wide intervals"
     if thin_share > 0:
