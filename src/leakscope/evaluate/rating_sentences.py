@@ -10,7 +10,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
-from leakscope.report.phrases import enumeration
+from leakscope.report.phrases import counted, enumeration
 
 _LIMIT_ON = {"auc": "max_auc", "advantage": "max_advantage", "tpr": "max_tpr", "exposed": "max_exposed_share"}
 """What a part of the rating is about -> the limit on that figure."""
@@ -100,8 +100,7 @@ def _nothing_found(results: AuditResults) -> str:
     n_references = results.config.n_references(results.population.models)
     if n_references is None:
         return f"An audit of this size {missed}."
-    models = "model" if n_references == 1 else "models"
-    given, more = f"With {n_references} reference {models}", "more reference models"
+    given, more = f"With {counted(n_references, 'reference model')}", "more reference models"
     if not n_references:
         given, more = "Without reference models", "reference models"
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leakscope.array_types import BoolArray
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.nouns import RECORD, Noun
+from leakscope.report.phrases import counted
 
 NAME = "balance"
 _LEAST_RECORDS, _FEW_RECORDS = 10, 100
@@ -15,8 +16,7 @@ _WARNS_ABOVE = 0.05
 def _smaller_side(n_least: int, n_targets: int, noun: Noun) -> str:
     target = "Every target" if n_targets > 1 else "The target"
     if noun == RECORD:
-        s = "" if n_least == 1 else "s"
-        return f"{target} has at least {n_least:,} member{s} and {n_least:,} non-member{s}"
+        return f"{target} has at least {counted(n_least, 'member')} and {counted(n_least, 'non-member')}"
     return f"{target} was trained on at least {noun.counted(n_least)}, and at least as many were left out"
 
 
