@@ -60,9 +60,9 @@ def test_one_or_two_references_detect_members(attack, n_references):
     assert auc(scores, design.in_mask[0]) > 0.6
 
 
-def hard_records_move(n_models, steps=None):
+def hard_records_move(n_models, steps=None, seed=1):
     """Hard records move more when they are trained on; with `steps`, outputs come in steps, up to a top."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     in_mask = rng.random((n_models, 3000)) < 0.5
     ease = rng.normal(scale=3, size=3000)
     log_odds = ease + 0.7 * rng.normal(size=in_mask.shape) + in_mask * np.maximum(2 - ease, 0)
@@ -70,13 +70,21 @@ def hard_records_move(n_models, steps=None):
     return Signals({"log_odds": log_odds[:, None]}, (1,), np.zeros(3000, dtype=np.int64)), Design(in_mask)
 
 
-@pytest.mark.parametrize(("steps", "least"), [(None, 0.02), (1.0, -0.005)])
+@pytest.mark.parametrize(("steps", "least"), [(None, 0.02), (1.0, -0.01)])
 def test_with_one_reference_eb_lira_learns_from_the_target_s_outputs(steps, least):
-    """One output per record shows neither what scatters, records or models, nor that there are steps."""
-    signals, design = hard_records_move(2, steps)
-    rivals = [Lira(), Rmia(), Base(), Bavaria("n"), Bavaria("t")]
-    found = [auc(a(signals, design, TARGET).values[0], design.in_mask[0]) for a in [EbLira(), *rivals]]
-    assert found[0] > max(found[1:]) + least
+    """One output per record shows neither what scatters, records or models, nor that there are steps.
+
+    Of 16 populations, its AUC exceeds the best rival's by 0.032 without steps (standard deviation 0.003),
+    and by -0.001 with steps (0.008): over 8 of them, three standard errors of the mean are 0.008.
+    """
+    rivals, ahead = [Lira(), Rmia(), Base(), Bavaria("n"), Bavaria("t")], []
+    for seed in range(8):
+        signals, design = hard_records_move(2, steps, seed)
+        own, *others = (
+            auc(a(signals, design, TARGET).values[0], design.in_mask[0]) for a in [EbLira(), *rivals]
+        )
+        ahead.append(own - max(others))
+    assert np.mean(ahead) > least
 
 
 @pytest.mark.parametrize(("gap", "noise"), [(0.5, 0.15), (0.3, 0.1), (0.2, 0.15)])
@@ -94,12 +102,19 @@ def test_with_one_reference_eb_lira_sees_gaps_that_are_small_beside_the_records_
 
 @pytest.mark.parametrize("n_models", [2, 3])
 @pytest.mark.parametrize("level", [-3.0, 3.0])
-def test_a_target_of_another_level_does_not_turn_the_score_around(n_models, level):
-    """Its outputs are learned from; a share of members that was taken for granted would misread them."""
-    signals, design = hard_records_move(n_models)
-    signals.arrays["log_odds"][0] += level
-    scores = EbLira()(signals, design, TARGET).values[0]
-    assert auc(scores, design.in_mask[0]) > 0.6
+@pytest.mark.parametrize(
+    "seeds", [pytest.param((1, 5, 19), id="3"), pytest.param(range(40), id="40", marks=pytest.mark.slow)]
+)
+def test_a_target_of_another_level_does_not_turn_the_score_around(n_models, level, seeds):
+    """Its outputs are learned from; a share of members that was taken for granted would misread them.
+
+    With one reference, a fit from a single start took members for the others with the seeds 5 and 19.
+    """
+    for seed in seeds:
+        signals, design = hard_records_move(n_models, seed=seed)
+        signals.arrays["log_odds"][0] += level
+        scores = EbLira()(signals, design, TARGET).values[0]
+        assert auc(scores, design.in_mask[0]) > 0.6
 
 
 @pytest.mark.parametrize("n_models", [2, 3])

@@ -39,13 +39,25 @@ def mean_auc(attack, n_references, n_seeds=5, **options):
     return float(np.mean(found))
 
 
-@pytest.mark.parametrize("n_references", [1, 2, 3, 4])
-@pytest.mark.parametrize("variance", ["fixed", "record", "global"])
-def test_lira_is_no_worse_than_loss(n_references, variance):
-    """`lira(variance=record)` fits variances to two values from 4 references on, and may lose by that."""
+FEW = [(variance, n) for variance in ("fixed", "record", "global") for n in (1, 2, 3, 4)]
+FEW.remove(("record", 4))
+
+
+@pytest.mark.parametrize(("variance", "n_references"), FEW)
+def test_lira_is_no_worse_than_loss(variance, n_references):
     of_loss = mean_auc(LossThreshold(), n_references)
-    allowed = 0.005 if variance != "record" or n_references < 4 else 0.15
-    assert mean_auc(Lira(variance=variance), n_references) > of_loss - allowed
+    assert mean_auc(Lira(variance=variance), n_references) > of_loss - 0.005
+
+
+@pytest.mark.parametrize(("n_references", "ahead"), [(4, -0.067), (8, -0.032), (16, 0.030)])
+def test_lira_with_a_variance_of_each_record_needs_many_references(n_references, ahead):
+    """With 4, two values set a variance, as the publication has it: plain loss is ahead.
+
+    Over 10 populations; four standard errors of the difference are 0.025 to 0.03.
+    """
+    of_loss = mean_auc(LossThreshold(), n_references, 10)
+    own = mean_auc(Lira(variance="record"), n_references, 10)
+    assert own - of_loss == pytest.approx(ahead, abs=0.03)
 
 
 @pytest.mark.parametrize("n_references", [1, 2, 4])

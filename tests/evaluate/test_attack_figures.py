@@ -14,7 +14,8 @@ from leakscope.attacks.thresholds import LossThreshold
 from leakscope.design import make_design
 from leakscope.disk.scratch import IN_MEMORY, Scratch, small_blocks
 from leakscope.errors import InputError
-from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
+from leakscope.evaluate import every_attack
+from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, curve_figures
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.figure import UNDEFINED
 from leakscope.evaluate.record_sets import figures_in_set
@@ -25,6 +26,7 @@ from leakscope.stats.epsilon import epsilon_of_split
 from leakscope.stats.groups import Grouping
 from leakscope.stats.roc import auc, split_scores
 from leakscope.types import Design, Signals
+from tests.made_up_audits import made_up_audit
 
 CONFIG = EvaluationConfig("records", ("loss",), (0.1, 0.0001))
 
@@ -44,11 +46,48 @@ def figures(
     scratch: Scratch = IN_MEMORY,
 ) -> AttackFigures:
     """Figures of scores that use no reference models."""
+    most_exposed = figures_in_set("loss", RecordSet(None, "not chosen"), None, ())
+    return attack_figures(
+        without_references(scores, in_mask), config, groups or {}, most_exposed, scratch=scratch
+    )
+
+
+def without_references(scores: FloatArray, in_mask: BoolArray) -> Scored:
+    """The evidence of such scores."""
     signals = Signals({"loss": -scores[:, None]}, (1,), np.zeros(scores.shape[1]))
     sample = Sample.of(signals, Design(in_mask), np.arange(len(scores)))
-    evidence = Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.units)
-    most_exposed = figures_in_set("loss", RecordSet(None, "not chosen"), None, ())
-    return attack_figures(evidence, config, groups or {}, most_exposed, scratch=scratch)
+    return Scored(scores, in_mask, sample.replicates(LossThreshold()), sample.units)
+
+
+@pytest.mark.parametrize("n_targets", [1, 8])
+def test_figures_of_curves_alone_are_those_among_all(n_targets: int) -> None:
+    scores, in_mask = scored(n_targets)
+    found, alone = (
+        figures(scores, in_mask),
+        curve_figures(without_references(scores, in_mask), CONFIG.fpr_budgets),
+    )
+    assert (alone.auc, alone.advantage) == (found.auc, found.advantage)
+    for own, tpr in zip(alone.tprs, found.tpr_at_fpr, strict=True):
+        of_figure = {name: getattr(tpr, name) for name in vars(own)}
+        assert of_figure == pytest.approx(vars(own), nan_ok=True)
+
+
+def test_where_no_direction_is_certain_the_other_has_figures_of_curves_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate reads the ends of these; calibrated rates, bounds on epsilon and groups would take longer."""
+    counted = []
+
+    def counting(*args: object, **options: object) -> AttackFigures:
+        counted.append(args)
+        return attack_figures(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(every_attack, "attack_figures", counting)
+    monkeypatch.setattr(every_attack, "are_small", lambda *_: False)  # one process does it all
+    verdict = made_up_audit(tmp_path / "run", 0.0, attacks=("loss",))
+    auc = verdict.results.attacks["loss"].auc
+    assert auc.low is not None and auc.low < 0.5 and auc.high_99 is not None and auc.high_99 > 0.5
+    assert len(counted) == 1
 
 
 def test_calibrated_thresholds_reach_about_the_fpr_they_aim_at() -> None:

@@ -233,7 +233,8 @@ def test_few_references_show_no_compliance_and_still_break_a_limit(n_references:
     gate = Gate(max_auc=0.7)
     (limit,) = judge_gate(gate, {"loss": weak}, None, n_references=n_references).limits
     assert limit.outcome == "inconclusive" and limit.bound is not None
-    assert subject in limit.sentence and "train at least 8" in limit.sentence
+    assert subject in limit.sentence and "use at least 8" in limit.sentence
+    assert "because attacks are stronger with more reference models" in limit.sentence
     assert judge_gate(gate, {"loss": strong}, None, n_references=n_references).outcome == "failed"
     for enough in (8, 64, None):
         assert judge_gate(gate, {"loss": weak}, None, n_references=enough).outcome == "passed"

@@ -43,6 +43,7 @@ def headlines(seed: int, shifts: list[float], n: int = 120) -> list[Figure]:
 def test_the_interval_holds_the_strongest_attack(shifts: list[float]) -> None:
     truth, found = ndtr(max(shifts) / np.sqrt(2 + LUCK**2)), headlines(11, shifts)
     most = (0.025 + 3 * np.sqrt(0.025 * 0.975 / len(found))) * len(found)
+    assert all(one.these_low is not None and one.these_high is not None for one in found)
     assert sum(one.these_low is not None and one.these_low > truth for one in found) <= most
     assert sum(one.these_high is not None and one.these_high < truth for one in found) <= most
     assert all(one.high_99 is not None and one.high_99 >= one.high >= one.value for one in found)

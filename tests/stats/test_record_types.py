@@ -16,7 +16,7 @@ from leakscope.stats.record_types import (
     fit_record_types,
     log_marginal,
 )
-from leakscope.stats.side_sums import resolution_variance, side_sums
+from leakscope.stats.side_sums import resolution_variance, side_sums, usual_gap
 
 TYPES = RecordTypes(
     weight=np.array([0.3, 0.7]),
@@ -108,7 +108,7 @@ def test_a_round_is_that_of_the_definition():
 def test_every_round_makes_the_values_more_likely():
     values, in_mask = some_values(n_models=8, n_records=300)
     sums = side_sums(values * np.linspace(0.5, 3, 300), in_mask)
-    types, records, reached = in_sets(_start(sums, 3)), _by_counts([sums]), []
+    types, records, reached = in_sets(_start(sums, 3, usual_gap(sums))), _by_counts([sums]), []
     for _ in range(15):
         types, log_likelihood = _improved(types, records, np.zeros(1))
         reached.append(log_likelihood[0])

@@ -22,6 +22,7 @@ from leakscope.cli.output import (
     print_json,
     print_lines,
 )
+from leakscope.report.phrases import counted
 
 if TYPE_CHECKING:
     from leakscope.audits.planning.plan import Cost, Plan
@@ -137,9 +138,7 @@ def _cost_summary(planned: Plan) -> list[str]:
     seconds = cost.time.total
     trained = f"{population.models:,} models on random halves of {population.records:,} records"
     if not _has_several_targets(planned):
-        models = (
-            "1 reference model" if population.models == 2 else f"{population.models - 1:,} reference models"
-        )
+        models = counted(population.models - 1, "reference model")
         trained = f"{models}, trained on random parts of {population.records:,} records,"
     return [
         f"{trained} will take about {_duration(seconds.expected)} ({_range(seconds)}), "

@@ -12,14 +12,11 @@ Conventions, because tools differ in them:
   attacker must, and reports the FPR reached.
 - Advantage: TPR - FPR at a threshold chosen on the other half of the records.
 - Precision at a prior: from the mean TPR and the whole FPR, so it is an underestimate if anything.
-- Epsilon: each target alone gives a lower bound of confidence `1 - (1 - c) / 2`; we report the (lower) median
-  over targets. It exceeds the truth only if half of the bounds do, which by Markov's inequality has
-  probability at most `1 - c`, however the targets depend on each other. One target: its bound at `c`.
+- Epsilon: the lower median over targets of each one's lower bound (`epsilon_figures.py`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,12 +29,11 @@ from leakscope.disk.scratch import IN_MEMORY, Scratch, blocks, evict_pages, gath
 from leakscope.errors import InputError
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.curve_variances import CurveVariances, curve_variances, of_one_target
-from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, figure_of_targets
+from leakscope.evaluate.epsilon_figures import epsilon_bounds, epsilon_figures
+from leakscope.evaluate.figure import GATE_LEVEL, LEVEL, UNDEFINED, CurveFigures, figure_of_targets
 from leakscope.evaluate.results import (
     AttackFigures,
     CalibratedRate,
-    EpsilonFigure,
-    EpsilonFigures,
     Figure,
     GroupFigures,
     Precision,
@@ -46,8 +42,6 @@ from leakscope.evaluate.results import (
     TprFigure,
 )
 from leakscope.evaluate.uncertainty import FEWEST_PER_SIDE, Replicates
-from leakscope.stats.epsilon import EpsilonBound, epsilon_of_split
-from leakscope.stats.gdp import gaussian_tradeoff_of_split
 from leakscope.stats.groups import Grouping
 from leakscope.stats.intervals import Interval, clopper_pearson, delong_of_split, highest_advantage
 from leakscope.stats.parts import best_threshold, halves
@@ -105,7 +99,7 @@ def attack_figures(
     """
     scores, in_mask, budgets = scored.scores, scored.in_mask, config.fpr_budgets
     sides = list(sorted_split_scores(scores, in_mask, scratch))
-    bounds = _of_each(lambda side: _bounds(side, config, len(scores)), sides)
+    bounds = _of_each(lambda side: epsilon_bounds(side, config, len(scores)), sides)
     fewest = _fewest(sides)
     calibrated = [one for one in budgets if len(sides) > 1 and not _why_not_calibrated(one, sides)]
     variances = curve_variances(scored.replicates, scores.shape[1], _measurable(budgets, fewest), calibrated)
@@ -117,13 +111,23 @@ def attack_figures(
         balanced_accuracy=balanced_accuracy(advantage),
         tpr_at_fpr=tuple(_tpr_at_fpr(*one, fewest) for one in zip(tprs, budgets, strict=True)),
         calibrated=_calibrated(budgets, sides, variances) if len(sides) > 1 else (),
-        epsilon=_epsilon(bounds, config.confidence),
+        epsilon=epsilon_figures(bounds, config.confidence),
         groups={column: _by_group(scored, grouping, budgets) for column, grouping in groups.items()},
         targets=len(sides),
         most_exposed=most_exposed,
         canaries=canaries,
     )
     evict_pages(scores, in_mask)
+    return figures
+
+
+def curve_figures(scored: Scored, budgets: Sequence[float], scratch: Scratch = IN_MEMORY) -> CurveFigures:
+    """AUC, advantage, and TPR at each FPR, as `attack_figures` has them, and nothing else."""
+    sides = list(sorted_split_scores(scored.scores, scored.in_mask, scratch))
+    n_records = scored.scores.shape[1]
+    variances = curve_variances(scored.replicates, n_records, _measurable(budgets, _fewest(sides)))
+    figures = _curve_figures(sides, _advantages(scored, np.arange(n_records)), variances, budgets)
+    evict_pages(scored.scores, scored.in_mask)
     return figures
 
 
@@ -152,21 +156,13 @@ def _of_each(figure: Callable[[SplitScores], Result], sides: Sequence[SplitScore
     return on_threads(released, sides, sum(map(len, sides[0])) if sides else 0)
 
 
-class _CurveFigures(NamedTuple):
-    """Figures of ROC curves; one TPR for each FPR."""
-
-    auc: Figure
-    advantage: Figure
-    tprs: list[Figure]
-
-
 def _curve_figures(
     sides: Sequence[SplitScores],
     advantages: FloatArray,
     variances: CurveVariances,
     budgets: Sequence[float],
     n_least: int = 0,
-) -> _CurveFigures:
+) -> CurveFigures:
     """AUC, advantage, and TPR at each FPR.
 
     Args:
@@ -200,7 +196,7 @@ def _curve_figures(
     if len(sides) == 1:
         auc = _by_delong(auc, sides[0]) if counts[0] else auc
         advantage = _of_any_threshold(advantage, sides[0])
-    return _CurveFigures(auc, advantage, [tpr(budget) for budget in budgets])
+    return CurveFigures(auc, advantage, [tpr(budget) for budget in budgets])
 
 
 def _by_delong(auc: Figure, sides: SplitScores) -> Figure:
@@ -330,31 +326,6 @@ def _reached(
     tpr = figure([side.members for side in sides], of_tpr)
     fpr = figure([side.nonmembers for side in sides], of_fpr)
     return CalibratedRate(budget, tpr, fpr, None)
-
-
-def _bounds(side: SplitScores, config: EvaluationConfig, n_targets: int) -> tuple[EpsilonBound, EpsilonBound]:
-    """Bounds from one target: for any trade-off curve, and where it is Gaussian."""
-    confidence = config.confidence if n_targets == 1 else 1 - (1 - config.confidence) / 2
-    general = epsilon_of_split(side, delta=config.delta, confidence=confidence)
-    return general, gaussian_tradeoff_of_split(side, delta=config.delta, confidence=confidence)
-
-
-def _epsilon(bounds: Sequence[tuple[EpsilonBound, EpsilonBound]], confidence: float) -> EpsilonFigures:
-    general, gaussian = zip(*bounds, strict=True)
-    return EpsilonFigures(_median_bound(general, confidence), _median_bound(gaussian, confidence))
-
-
-def _median_bound(bounds: Sequence[EpsilonBound], confidence: float) -> EpsilonFigure:
-    """Lower median over targets; a target without a bound counts as 0, which always holds."""
-    values = np.array([bound.epsilon for bound in bounds])
-    undefined = np.isnan(values)
-    value, reason = float("nan"), None
-    if 2 * int(undefined.sum()) >= len(values):
-        ((reason, _),) = Counter(bound.reason for bound in bounds if bound.reason).most_common(1)
-    else:
-        value = float(np.quantile(np.where(undefined, 0.0, values), 0.5, method="lower"))
-    method = bounds[0].method if len(bounds) == 1 else f"median over targets of: {bounds[0].method}"
-    return EpsilonFigure(value, reason, bounds[0].delta, confidence, method.split("; ")[0])
 
 
 def _by_group(scored: Scored, grouping: Grouping, budgets: Sequence[float]) -> tuple[GroupFigures, ...]:

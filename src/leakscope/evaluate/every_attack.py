@@ -14,7 +14,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.spec import resolve_all
 from leakscope.disk.scratch import Scratch
 from leakscope.disk.second_process import are_small, shared_out
-from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures
+from leakscope.evaluate.attack_figures import Groups, Scored, attack_figures, curve_figures
 from leakscope.evaluate.attacked import Attacked
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.figure import with_gate_ends_of
@@ -175,8 +175,7 @@ def _measured(common: _Common, one: _Attack) -> _Measured:
         return found._replace(figures=replace(found.figures, inverted=True))
     of_population = of_turned.of_population(common.columns)
     scored = Scored(turned.own_scores, common.own_mask, of_population, common.in_sample)
-    sets = found.figures.most_exposed, found.figures.canaries
-    other_way = attack_figures(scored, common.config, {}, *sets, common.scratch)
+    other_way = curve_figures(scored, common.config.fpr_budgets, common.scratch)
     return found._replace(figures=with_gate_ends_of(found.figures, other_way))
 
 

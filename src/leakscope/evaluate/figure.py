@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -113,15 +113,23 @@ def with_highest_ends(
     return replace(figure, **{end: highest(end) for end in ends})
 
 
-def with_gate_ends_of(figures: AttackFigures, other_way: AttackFigures) -> AttackFigures:
+class CurveFigures(NamedTuple):
+    """Figures of ROC curves; one TPR for each FPR."""
+
+    auc: Figure
+    advantage: Figure
+    tprs: list[Figure]
+
+
+def with_gate_ends_of(figures: AttackFigures, other_way: CurveFigures) -> AttackFigures:
     """The figures of an attack, whose limits have to hold for the opposite scores as well."""
 
-    def either(own: FigureT, other: FigureT) -> FigureT:
+    def either(own: FigureT, other: Figure) -> FigureT:
         return with_highest_ends(own, [other], _GATE_ENDS)
 
     return replace(
         figures,
         auc=either(figures.auc, other_way.auc),
         advantage=either(figures.advantage, other_way.advantage),
-        tpr_at_fpr=tuple(map(either, figures.tpr_at_fpr, other_way.tpr_at_fpr)),
+        tpr_at_fpr=tuple(map(either, figures.tpr_at_fpr, other_way.tprs)),
     )

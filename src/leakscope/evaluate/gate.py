@@ -6,8 +6,8 @@ intervals for records like these are approximate (docs/coverage.md). A limit bet
 decides nothing, and neither does a figure that cannot be measured. Epsilon is only known from below, so its
 limit can fail but never pass. The limit on exposed records fails by those that are detected, and passes by an
 upper bound on those that there may be (`exposed_share`). Where a check of the audit failed, nothing is
-concluded. Every attack counts. Attacks get stronger with reference models, so a given model with fewer than
-`FEWEST_REFERENCES` of them can fail a gate and cannot pass one.
+concluded. Every attack counts. Attacks are stronger with more reference models, so a given model with fewer
+than `FEWEST_REFERENCES` of them can fail a gate and cannot pass one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from leakscope.errors import InputError, did_you_mean
+from leakscope.report.phrases import counted
 from leakscope.types import Prose
 
 GateOutcome = Literal["passed", "failed", "inconclusive"]
@@ -25,6 +26,8 @@ Preset = Literal["release", "research", "internal"]
 DEFAULT_DELTA, DEFAULT_CONFIDENCE = 1e-5, 0.95
 FEWEST_REFERENCES = 8
 """With fewer reference models, a given model cannot pass a gate."""
+MORE_ARE_STRONGER = "attacks are stronger with more reference models"
+"""Why."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +121,12 @@ def why_too_few(n_references: int) -> str | None:
     """Why so few reference models cannot show that a given model is within a limit; None where they can."""
     if n_references >= FEWEST_REFERENCES:
         return None
-    few = {
-        0: "an audit without reference models is too weak",
-        1: "1 reference model is too few",
-    }.get(n_references, f"{n_references} reference models are too few")
+    is_or_are = "is" if n_references == 1 else "are"
+    few = f"{counted(n_references, 'reference model')} {is_or_are} too few"
+    if not n_references:
+        few = "an audit without reference models is too weak"
     return (
-        f"{few} to show that a model is within a limit: attacks get stronger with more; train at least "
+        f"{few} to show that a model is within a limit, because {MORE_ARE_STRONGER}; use at least "
         f"{FEWEST_REFERENCES}"
     )
 

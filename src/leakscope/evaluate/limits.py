@@ -20,6 +20,7 @@ from leakscope.evaluate.results import (
     Figure,
     TprAtFpr,
 )
+from leakscope.report.phrases import counted
 from leakscope.stats.rounding import Rounding
 
 _SURE, _ABOUT_SURE = " with 99% confidence", " with about 99% confidence"
@@ -90,7 +91,7 @@ def why_approximate(fpr: float, n_nonmembers: int) -> str | None:
     if fpr * n_nonmembers >= _FEWEST_FALSE_POSITIVES:
         return None
     number = max(round(fpr * n_nonmembers), 1)
-    rests_on = f"about {number} {'non-member' if number == 1 else 'non-members'} per target"
+    rests_on = f"about {counted(number, 'non-member')} per target"
     at = f"{100 * fpr:g}% FPR, at thresholds from this model or from the others,"
     return f"The TPR at {at} rests on {rests_on}, so its interval is approximate."
 

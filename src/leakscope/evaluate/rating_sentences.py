@@ -11,7 +11,7 @@ from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating import WORST_BITS, highest
 from leakscope.evaluate.rating_results import Level, Rating, RatingPart
 from leakscope.evaluate.results import AuditResults
-from leakscope.report.phrases import enumeration
+from leakscope.report.phrases import counted, enumeration
 
 RULE_OF_AUC = (
     "An AUC counts as low only if an interval a fifth wider than its own lies above 0.5, because one of "
@@ -139,8 +139,7 @@ def _nothing_found(results: AuditResults) -> str:
     n_references = results.config.n_references(results.population.models)
     if n_references is None:
         return f"An audit of this size {missed}."
-    models = "model" if n_references == 1 else "models"
-    given, more = f"With {n_references} reference {models}", "more reference models"
+    given, more = f"With {counted(n_references, 'reference model')}", "more reference models"
     if not n_references:
         given, more = "Without reference models", "reference models"
     return (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 from leakscope.disclosure import FEWEST_RECORDS
 from leakscope.dp.sentences import figures_sentences
 from leakscope.evaluate.coarse import about_members
-from leakscope.evaluate.gate import FEWEST_REFERENCES
+from leakscope.evaluate.gate import FEWEST_REFERENCES, MORE_ARE_STRONGER
 from leakscope.evaluate.hygiene.causes import in_order
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.nouns import RECORD, Noun
@@ -16,7 +15,7 @@ from leakscope.evaluate.rating_sentences import rating_sentence
 from leakscope.evaluate.results import AuditResults, PopulationFigures, SetFigures
 from leakscope.evaluate.text_sentences import text_sentences
 from leakscope.leakage.bits import MOST_EXPOSED_SHARE
-from leakscope.report.phrases import significant
+from leakscope.report.phrases import counted, enumeration, significant
 
 _MOST_NAMED = 5
 
@@ -155,8 +154,7 @@ def population_sentence(results: AuditResults) -> str:
     if not n_references:
         return f"{sentence}, without reference models. {few}"
     trained = ", trained for this audit" if results.config.source.kind == "given model" else ""
-    models = "model" if n_references == 1 else "models"
-    return f"{sentence}, with {n_references} reference {models}{trained}.{few and f' {few}'}"
+    return f"{sentence}, with {counted(n_references, 'reference model')}{trained}.{few and f' {few}'}"
 
 
 def _few_references(n_references: int) -> str:
@@ -168,8 +166,8 @@ def _few_references(n_references: int) -> str:
         )
     if n_references < FEWEST_REFERENCES:
         return (
-            f"Attacks get stronger with more reference models: fewer than {FEWEST_REFERENCES} can show that "
-            "a model leaks, but not that it does not."
+            f"Fewer than {FEWEST_REFERENCES} can show that a model leaks, but not that it does not, because "
+            f"{MORE_ARE_STRONGER}."
         )
     return ""
 
@@ -222,14 +220,9 @@ def inverted_sentences(results: AuditResults) -> list[str]:
     if not labels:
         return []
     return [
-        f"Members score lower than non-members in {_named(labels)}, so these scores count with the "
+        f"Members score lower than non-members in {enumeration(labels)}, so these scores count with the "
         "opposite sign. Make sure that members and non-members are not swapped."
     ]
-
-
-def _named(labels: Sequence[str]) -> str:
-    *others, last = labels
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def a_pair(noun: Noun) -> str:

@@ -13,6 +13,7 @@ from leakscope.bank.manifest import MANIFEST
 from leakscope.bank.results import figures_json, parse_results, results_json, version_of
 from leakscope.bank.run_folder import NOT_OURS, RESULTS, RUN, SEAL, files_outside_banks, read_json
 from leakscope.errors import CorruptBankError, InputError
+from leakscope.report.phrases import counted
 from leakscope.runs.kinds import is_of_a_run, read_kind
 from leakscope.runs.notes import limits_applied, only_by_checksum
 from leakscope.runs.rewritten import NOTHING, TOLERANCE, compare_rewritten
@@ -59,7 +60,7 @@ def verify_run(folder: Path) -> Verification:
     banks = [Bank.open(path) for path in folders]
     problems = [f"{bank.folder / damage.file}: {damage.what}" for bank in banks for damage in bank.damage()]
     n_files = sum(len(bank.manifest.signals) + len(bank.manifest.files) for bank in banks)
-    checked = [f"{n_files} files in {len(banks)} bank{'s' if len(banks) > 1 else ''}"] if banks else []
+    checked = [f"{n_files} files in {counted(len(banks), 'bank')}"] if banks else []
     if problems:
         return Verification(checked, problems)
     results, stored, again = _verify_results(folder, module, config)

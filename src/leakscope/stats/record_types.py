@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leakscope.array_types import BoolArray, FloatArray, IntArray
-from leakscope.stats.side_sums import SideSums
+from leakscope.stats.side_sums import SideSums, gap_of_sides, has_both, overall_variance, usual_gap
 
 _N_TYPES = 6
 _N_ROUNDS = 80
@@ -76,7 +76,7 @@ def fit_each(
     sets: Sequence[SideSums], n_types: int, resolution_variances: Sequence[float]
 ) -> list[RecordTypes]:
     """Fits a prior to each of several sets of records; of small sets all at once cost no more than one."""
-    started = [_start(sums, n_types) for sums in sets]
+    started = [_start(sums, n_types, usual_gap(sums)) for sums in sets]
     return continued(started, sets, resolution_variances, _N_ROUNDS)
 
 
@@ -89,7 +89,7 @@ def continued(
     """Improves a prior of each of several sets of records until it fits, or for so many rounds."""
     records = _by_counts(sets)
     types = RecordTypes(*(np.stack(parts) for parts in zip(*map(_parts, started), strict=True)))
-    overall = np.array([_overall_variance(sums) for sums in sets])
+    overall = np.array([overall_variance(sums) for sums in sets])
     smallest = np.maximum(_SMALLEST_SHARE * overall, resolution_variances)
     previous, is_fitted = np.full(len(sets), -np.inf), np.zeros(len(sets), dtype=bool)
     for _ in range(n_rounds):
@@ -109,6 +109,10 @@ def fit_beside(values: FloatArray, sums: SideSums, n_types: int, resolution_vari
     shows how much of it is which, even if it may be IN or OUT. A record counts with its value on each side,
     as much as that side is likely; the share of members is fitted, too.
 
+    Where no record has values on both sides, none shows a gap. A fit that starts without one takes members of
+    this model for the others now and then, so the gap between the means of all values on either side is tried
+    as well; the likelier fit counts.
+
     Args:
         values: (records,), of the model whose memberships are unknown.
         sums: statistics of the same records over the other models.
@@ -117,8 +121,16 @@ def fit_beside(values: FloatArray, sums: SideSums, n_types: int, resolution_vari
     """
     sides = sums.added(values, 1.0, 0.0), sums.added(values, 0.0, 1.0)
     records = _by_counts([SideSums(*map(np.concatenate, zip(*sides, strict=True)))])
-    smallest = np.maximum([_SMALLEST_SHARE * _overall_variance(sums)], resolution_variance)
-    types = RecordTypes(*(part[None] for part in _parts(_start(sums, n_types, _CORRELATION_BESIDE))))
+    smallest = np.maximum([_SMALLEST_SHARE * overall_variance(sums)], resolution_variance)
+    gaps = [usual_gap(sums)] if has_both(sums).any() else [0.0, gap_of_sides(sums)]
+    starts = [_start(sums, n_types, gap, _CORRELATION_BESIDE) for gap in gaps]
+    tried = [_fitted_beside(start, records, smallest) for start in starts]
+    return max(tried, key=lambda fitted: fitted[0])[1]
+
+
+def _fitted_beside(start: RecordTypes, records: _ByCounts, smallest: FloatArray) -> tuple[float, RecordTypes]:
+    """The mean log-likelihood and the types that a start leads to; records occur once for each side."""
+    types = RecordTypes(*(part[None] for part in _parts(start)))
     share, previous = 0.5, -np.inf
     for _ in range(_N_ROUNDS_BESIDE):
         posterior, log_p = _expected(types, records)
@@ -128,7 +140,7 @@ def fit_beside(values: FloatArray, sums: SideSums, n_types: int, resolution_vari
         previous = log_likelihood
         share = float(np.clip(of_in, _SMALLEST_MEMBER_SHARE, 1 - _SMALLEST_MEMBER_SHARE))
         types = _maximized(types, records, posterior, _totals(log_p, records), smallest)
-    return RecordTypes(*(part[0] for part in _parts(types)))
+    return previous, RecordTypes(*(part[0] for part in _parts(types)))
 
 
 def log_marginal(types: RecordTypes, sums: SideSums) -> FloatArray:
@@ -335,12 +347,12 @@ def _chosen(is_first: BoolArray, first: RecordTypes, second: RecordTypes) -> Rec
     return chosen
 
 
-def _start(sums: SideSums, n_types: int, correlation: float = 0.0) -> RecordTypes:
+def _start(sums: SideSums, n_types: int, gap: float, correlation: float = 0.0) -> RecordTypes:
     """Types along quantiles of the records' difficulty: the midpoint of the two sides' means.
 
-    Within a type, the two means of a record are correlated as given.
+    A side without values has the mean of the other one, raised or lowered by the gap. Within a type, the two
+    means of a record are correlated as given.
     """
-    gap = _usual_gap(sums)
     in_mean = np.where(sums.n_in > 0, sums.sum_in, 0) / np.maximum(sums.n_in, 1)
     out_mean = np.where(sums.n_out > 0, sums.sum_out, 0) / np.maximum(sums.n_out, 1)
     in_mean = np.where(sums.n_in > 0, in_mean, out_mean + gap)
@@ -348,7 +360,7 @@ def _start(sums: SideSums, n_types: int, correlation: float = 0.0) -> RecordType
     middle = (in_mean + out_mean) / 2
     edges = np.quantile(middle, np.arange(1, n_types) / n_types)
     kind = np.searchsorted(edges, middle)
-    overall = _overall_variance(sums)
+    overall = overall_variance(sums)
     means, covariances, noises = [], [], []
     for k in range(n_types):
         own = kind == k if (kind == k).any() else np.ones(len(kind), dtype=bool)
@@ -362,19 +374,6 @@ def _start(sums: SideSums, n_types: int, correlation: float = 0.0) -> RecordType
     return RecordTypes(
         np.full(n_types, 1 / n_types), np.array(means), np.array(covariances), np.array(noises)
     )
-
-
-def _usual_gap(sums: SideSums) -> float:
-    both = (sums.n_in > 0) & (sums.n_out > 0)
-    if not both.any():
-        return 0.0
-    return float(np.mean(sums.sum_in[both] / sums.n_in[both] - sums.sum_out[both] / sums.n_out[both]))
-
-
-def _overall_variance(sums: SideSums) -> float:
-    n = float((sums.n_in + sums.n_out).sum())
-    mean = float((sums.sum_in + sums.sum_out).sum()) / n
-    return max(float((sums.square_in + sums.square_out).sum()) / n - mean**2, 1e-12)
 
 
 def _within(squares: FloatArray, totals: FloatArray, n: FloatArray, overall: float) -> float:

@@ -43,6 +43,34 @@ def side_sums(values: FloatArray, in_mask: BoolArray, used: BoolArray | None = N
     return SideSums(n_in, seen.sum(axis=0), squares[0], n_out, unseen.sum(axis=0), squares[1])
 
 
+def has_both(sums: SideSums) -> BoolArray:
+    """Which records have values on both sides."""
+    return (sums.n_in > 0) & (sums.n_out > 0)
+
+
+def usual_gap(sums: SideSums) -> float:
+    """The mean difference of the two sides' means, over the records that have both; 0 without any."""
+    both = has_both(sums)
+    if not both.any():
+        return 0.0
+    return float(np.mean(sums.sum_in[both] / sums.n_in[both] - sums.sum_out[both] / sums.n_out[both]))
+
+
+def gap_of_sides(sums: SideSums) -> float:
+    """The difference of the means of all values of a side, whichever records they are of."""
+    n_in, n_out = float(sums.n_in.sum()), float(sums.n_out.sum())
+    if not n_in or not n_out:
+        return 0.0
+    return float(sums.sum_in.sum()) / n_in - float(sums.sum_out.sum()) / n_out
+
+
+def overall_variance(sums: SideSums) -> float:
+    """The variance of all values, of all records and sides together."""
+    n = float((sums.n_in + sums.n_out).sum())
+    mean = float((sums.sum_in + sums.sum_out).sum()) / n
+    return max(float((sums.square_in + sums.square_out).sum()) / n - mean**2, 1e-12)
+
+
 def resolution_variance(values: FloatArray) -> float:
     """Coarseness of the values: share of ties within a record times the squared median step; 0 without ties.
 

@@ -48,10 +48,12 @@ from leakscope.studies.leakage.results import (
 )
 from leakscope.studies.leakage.theory import evaluated
 
-# The Gaussian fit is poor where nearest neighbors report significantly more or less than they would on draws
-# from it, and by more than this share. Below so many nats they are too noisy, and the share is of this
-# number.
-_POOR_SHARE, _LEAST_LEAKAGE = 0.25, 0.1
+LARGE_SHARE, LEAST_LEAKAGE = 0.25, 0.1
+"""A misfit, a bias or an error counts as large above this share, of at least so many nats.
+
+The Gaussian fit is poor where nearest neighbors report significantly more or less than they would on draws
+from it, and by a large share. Below so many nats they are too noisy, and the share is of this number.
+"""
 _DRAWS_AT_PRIOR = 4096
 
 
@@ -231,7 +233,7 @@ def _output_leakage(experiment: Experiment, k: int, seed: int, fits: Fits) -> Ou
         v[which]
         for v in (experiment.neighbours, experiment.neighbours_floor, experiment.neighbours_if_gaussian)
     )
-    difference = (plug_in - floor - expected) / np.maximum(np.abs(expected), _LEAST_LEAKAGE)
+    difference = (plug_in - floor - expected) / np.maximum(np.abs(expected), LEAST_LEAKAGE)
     half_width = scipy.special.stdtrit(n - 1, 0.975) * difference.std(ddof=1) / np.sqrt(n)
     return OutputLeakage(
         gaussian=over,
@@ -241,7 +243,7 @@ def _output_leakage(experiment: Experiment, k: int, seed: int, fits: Fits) -> Ou
         records=n,
         relative_difference=difference.mean(),
         relative_difference_half_width=half_width,
-        is_poor=bool(abs(difference.mean()) > max(_POOR_SHARE, half_width)),
+        is_poor=bool(abs(difference.mean()) > max(LARGE_SHARE, half_width)),
         beyond_parameters=beyond,
         reason="",
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from leakscope.report.blocks import Body, Heading, Table
 from leakscope.studies.leakage.config import FIGURES, NETWORK
+from leakscope.studies.leakage.judge import LARGE_SHARE, LEAST_LEAKAGE
 from leakscope.studies.leakage.page_charts import number
 from leakscope.studies.leakage.results import LeakageResults, OutputLeakage, OverRecords, Point
 
-_LARGE_SHARE, _LEAST_LEAKAGE = 0.25, 0.1
-"""A misfit, a bias or an error counts as large above this share, of at least so many nats; as in `judge`."""
 SATURATED, IMPRECISE = "undecided, saturated", "undecided, imprecise"
 
 
@@ -124,9 +123,9 @@ def fit_quality(output: OutputLeakage) -> str:
         return "poor"
     if abs(difference) > half_width:
         return "differs"
-    if abs(expected - fitted) > _LARGE_SHARE * max(abs(fitted), _LEAST_LEAKAGE):
+    if abs(expected - fitted) > LARGE_SHARE * max(abs(fitted), LEAST_LEAKAGE):
         return SATURATED
-    return IMPRECISE if half_width > _LARGE_SHARE else "no misfit seen"
+    return IMPRECISE if half_width > LARGE_SHARE else "no misfit seen"
 
 
 def interval(quantity: OverRecords) -> str:
