@@ -70,6 +70,7 @@ _BY_NAME = (
     BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
     ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
+_IN_CYTHON = ("cython_function_or_method", "fused_cython_function")
 _WITHOUT_VALUE = (
     type(threading.Lock()), type(threading.RLock()), threading.local, SimpleQueue, IOBase,
 )  # fmt: skip
@@ -192,7 +193,7 @@ class _Walk:
             return array(value)
         if isinstance(value, FunctionType):
             return self._function(value, where)
-        if isinstance(value, (ModuleType, type, *_BY_NAME)):
+        if isinstance(value, (ModuleType, type, *_BY_NAME)) or type(value).__name__ in _IN_CYTHON:
             return self._named(value, where)
         return self._object(value, where)
 
