@@ -139,6 +139,8 @@ SAID = {
     "a function of a ufunc": Way(
         "F(1)", "import numpy as np; F = np.frompyfunc(lambda x: user_values.DEPTH, 1, 1)"
     ),
+    "a library that is loaded later": Way("FFI.dlopen('x.so')", "import cffi; FFI = cffi.FFI()"),
+    "a function of torch.ops": Way("LIB('x.so')", "import torch; LIB = torch.ops.load_library"),
     "a pickled table": Way("pandas.read_pickle('a.pkl')", "import pandas"),
     "a module that torch.hub loads": Way("torch.hub.load('.', 'f', source='local')", "import torch"),
     "a module that is found when the code runs": Way(

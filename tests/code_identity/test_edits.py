@@ -7,12 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import leakscope
 from leakscope.audits.finished import FinishedRun
 from leakscope.errors import BankMismatchError, InputError, LeakscopeError
-from tests.code_identity.project import Project
+from tests.code_identity.project import Project, records
 
 Recipe = Callable[[Any], Any]
 
@@ -180,3 +185,23 @@ def test_a_run_that_crashed_before_its_first_model_refuses_nothing(project: Proj
     (project.folder / file).write_text((project.folder / file).read_text().replace("raise ", "str() or "))
     project.audit(recipe, seed=1)
     assert leakscope.open_run(project.folder / "run") is not None
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_what_a_frozen_estimator_was_fitted_to_counts(nested: bool, tmp_path: Path) -> None:
+    """A clone of it stays fitted, so every model holds what it learned from data that no bank names."""
+    frozen = pytest.importorskip("sklearn.frozen", reason="this scikit-learn freezes no estimators")
+
+    def audit(shift: float) -> leakscope.Verdict:
+        rng = np.random.default_rng(0)
+        tree = DecisionTreeClassifier(max_depth=2)
+        fitted = RandomForestClassifier(3, random_state=0) if not nested else StandardScaler()
+        fitted.fit(rng.normal(shift, size=(24, 3)), np.arange(24) % 2)
+        part = frozen.FrozenEstimator(fitted)
+        recipe = leakscope.EstimatorRecipe(make_pipeline(part, tree) if nested else part, processes=1)
+        return leakscope.audit(records(), recipe, tmp_path, models=4, attacks=["loss"], device="cpu")
+
+    audit(0)
+    audit(0)
+    with pytest.raises(BankMismatchError, match="were trained by other code"):
+        audit(3)

@@ -64,6 +64,24 @@ _NAMED = {
     "joblib": "import joblib\ndef train():\n    return joblib.load('hidden.joblib')\n",
     "shelve.open": "import shelve\ndef train():\n    return shelve.open('hidden')['prep']\n",
     "pty": "import pty\ndef train():\n    pty.spawn(['python', 'user_hidden.py'])\n",
+    "load_library": "import numpy as np\ndef train():\n    return np.ctypeslib.load_library('hidden', '.')\n",
+    "torch.ops.load_library": "import torch\ndef train():\n    torch.ops.load_library('hidden.so')\n",
+    "torch.utils.cpp_extension": "from torch.utils import cpp_extension\ndef train():\n    "
+    "return cpp_extension.load('hidden', ['hidden.cpp'])\n",
+    "cffi": "import cffi\ndef train():\n    return cffi.FFI().dlopen('./hidden.so')\n",
+    "yaml.unsafe_load": "import yaml\ndef train(file):\n    return yaml.unsafe_load(file)\n",
+    "UnsafeLoader": "import yaml\ndef train(file):\n    return yaml.load(file, Loader=yaml.UnsafeLoader)\n",
+    "EntryPoint": "from importlib.metadata import EntryPoint\ndef train():\n    "
+    "return EntryPoint('x', 'user_hidden:N', 'g').load()\n",
+    "entry_points": "from importlib import metadata\ndef train():\n    return metadata.entry_points()\n",
+    "timeit.timeit": "import timeit\ndef train(text):\n    return timeit.timeit(text, number=1)\n",
+    "InteractiveInterpreter": "import code\ndef train(text):\n    "
+    "code.InteractiveInterpreter().runsource(text)\n",
+    "weights_only": "import torch\ndef train():\n    return torch.load('hidden.pt', weights_only=False)\n",
+    "allow_pickle": "import numpy as np\ndef train():\n    return np.load('hidden.npy', allow_pickle=True)\n",
+    "trusted": "import skops.io as s\ndef train():\n    return s.load('hidden', trusted=['user_hidden.N'])\n",
+    "trust_remote_code": "def train(AutoModel, of, trusts=True):\n    "
+    "return AutoModel.from_pretrained(\n        of['name'],\n        trust_remote_code=trusts,\n    )\n",
     "zipimport": "import zipimport\ndef train():\n    zipimport.zipimporter('user_hidden.zip')\n",
 }
 _UNDER_ANOTHER_NAME = {
@@ -82,6 +100,15 @@ _UNDER_ANOTHER_NAME = {
     "torch.jit.load": "def train():\n    import torch as t\n    return t.jit.load('hidden.pt')\n",
     "pickle.loads": "from pickle import loads as read\ndef train(text):\n    return read(text)\n",
     "joblib.load": "def train():\n    from joblib import load\n    return load('hidden.joblib')\n",
+    "numpy.ctypeslib.load_library": "def train():\n    from numpy.ctypeslib import load_library as lib\n"
+    "    return lib('hidden', '.')\n",
+    "torch.utils.cpp_extension.load": "from torch.utils.cpp_extension import load as build\n"
+    "def train():\n    return build('hidden', ['hidden.cpp'])\n",
+    "cffi": "def train():\n    from cffi import FFI\n    return FFI().dlopen('./hidden.so')\n",
+    "allow_pickle": "import functools, numpy as np\nread = functools.partial(np.load, allow_pickle=True)\n"
+    "def train():\n    return read('hidden.npy')\n",
+    "trust_remote_code": "HOW = {'trust_remote_code': True}\n"
+    "def train(AutoModel):\n    return AutoModel.from_pretrained('hidden', **HOW)\n",
     "torch.export.load": "def train():\n    from torch.export import load\n    return load('hidden.pt')\n",
 }
 ATTACKS = [
@@ -132,14 +159,20 @@ def test_such_a_training_function_needs_reuse(tmp_path: Path, monkeypatch: pytes
 
 READING = """
 import json
+import timeit
 import numpy as np
 import torch
 
 FOLDER = {folder!r}
+OPTIONS = dict(weights_only=True, allow_pickle=False, trusted=True)
 
-def train():
+def train(other):
+    other.join(trusted=True, **OPTIONS)
     total = np.load(FOLDER + "/a.npy").sum()
+    total += np.load(FOLDER + "/a.npy", allow_pickle=False).sum() + timeit.default_timer()
     total += torch.load(FOLDER + "/a.pt", weights_only=True).sum().item()
+    np.save(FOLDER + "/b.npy", total, allow_pickle=True)
+    other.save_checkpoint(FOLDER + "/b.pt", weights_only=False)
     model = torch.jit.script(torch.nn.Linear(1, 1))
     return total + len(json.loads("[1]")), model
 """

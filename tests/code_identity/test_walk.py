@@ -367,7 +367,8 @@ def test_installed_packages_count_by_version_not_by_source(code: Code) -> None:
 def test_the_identity_is_the_same_in_every_process(code: Code) -> None:
     code.write(
         user_main="NAMES = {'a', 'b', 'c', ('d', 'e')}\nclass A:\n    seen = frozenset('abc')\n"
-        "def train(x, k={'x': A}):\n    return x in NAMES or x in {'p', 'q', 'r'} or A\n"
+        "import numpy as np\nRNG = np.random.default_rng(0)  # holds a function that Cython compiled\n"
+        "def train(x, k={'x': A}):\n    return x in NAMES or x in {'p', 'q', 'r'} or A or RNG\n"
     )
     program = (
         "from leakscope.code_identity.walk import code_identity; import user_main; "

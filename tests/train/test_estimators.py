@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.feature_selection import SelectFromModel
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -231,3 +232,29 @@ def test_records_are_not_changed():
     before = records.features.copy()
     answers_of(records, make_design("balanced", 2, 40, seed=0), LogisticRegression())
     np.testing.assert_array_equal(records.features, before)
+
+
+def test_a_frozen_part_keeps_its_seed_and_what_it_learned():
+    frozen = pytest.importorskip("sklearn.frozen", reason="this scikit-learn freezes no estimators")
+    records = class_records()
+    design = make_design("balanced", 2, len(records), seed=0)
+    x, y = records.features, records.labels
+    forest = RandomForestClassifier(3, max_depth=2, random_state=7).fit(x, y)
+    found = answers_of(records, design, frozen.FrozenEstimator(forest)).signals["logits"]
+    wanted = log_probabilities(forest.predict_proba(x))
+    np.testing.assert_allclose(found[:, 0], [wanted, wanted], rtol=1e-5)
+    chosen = SelectFromModel(frozen.FrozenEstimator(forest), prefit=True)
+    answers_of(records, design, make_pipeline(chosen, LogisticRegression()))
+    assert forest.random_state == 7
+
+
+class Unseedable(LogisticRegression):
+    def set_params(self, **params):
+        raise ValueError("ask the maker")
+
+
+def test_an_estimator_that_cannot_be_seeded_is_refused_before_training(tmp_path):
+    refused = r"estimator=Unseedable: random_state cannot be set \(ask the maker\)"
+    with pytest.raises(InputError, match=refused):
+        leakscope.audit(class_records(), EstimatorRecipe(Unseedable()), tmp_path / "run", models=4)
+    assert not (tmp_path / "run" / "identity.json").exists()

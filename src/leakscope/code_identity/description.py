@@ -31,12 +31,23 @@ def described(value: Any) -> Any:
 
 
 def unfitted(value: Any) -> Any:
-    """The value with each estimator in it replaced by its class and parameters: all that a clone has."""
+    """The value with each estimator in it replaced by all that a clone has: its class and parameters.
+
+    An estimator that clones itself in its own way may stay fitted; its clone takes its place.
+    """
     if _is_estimator(value):
+        if has_own_clone(value):
+            return value.__sklearn_clone__()
         return type(value), {name: unfitted(inner) for name, inner in _parameters(value).items()}
     if type(value) in (list, tuple):
         return type(value)(map(unfitted, value))
     return {key: unfitted(inner) for key, inner in value.items()} if type(value) is dict else value
+
+
+def has_own_clone(estimator: Any) -> bool:
+    """Whether `sklearn.base.clone` leaves it to the estimator, such as `FrozenEstimator`, to clone itself."""
+    clone = getattr(estimator, "__sklearn_clone__", None)
+    return clone is not None and clone.__module__ != "sklearn.base"
 
 
 def _is_estimator(value: Any) -> bool:

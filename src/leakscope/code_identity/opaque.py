@@ -1,14 +1,15 @@
 """Functions that run code which no walk over a user's objects can see.
 
-They start another program, run text or a file as Python, load a module that is not imported by name, or make
-code or objects of bytes. An unpickled object runs the code of its class, which nothing else need name.
-`torch.load` reads weights alone unless it is asked for more, so what it reads counts as data, as any file
-that a training function reads does.
+They start another program, run text or a file as Python, load a module or a compiled library that is not
+imported by name, or make code or objects of bytes. An unpickled object runs the code of its class, which
+nothing else need name. `torch.load` and `numpy.load` read numbers alone unless a keyword asks for more, so
+what they read counts as data, as any file that a training function reads does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -33,6 +34,13 @@ _PATHS = frozenset(
      "pydoc.locate", "pydoc.importfile", "gc.get_objects", "gc.get_referrers", "joblib.load",
      "joblib.numpy_pickle.load", "shelve.open",
      *(f"{module}.{name}" for module in ("pickle", "_pickle") for name in _UNPICKLERS),
+     "numpy.ctypeslib.load_library", "numpy.ctypeslib._ctypeslib.load_library", "torch.ops.load_library",
+     "torch.classes.load_library", "torch._ops._Ops.load_library", "torch._classes._Classes.load_library",
+     "torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline",
+     "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.UnsafeLoader", "yaml.loader.UnsafeLoader",
+     "importlib.metadata.EntryPoint", "importlib.metadata.entry_points",
+     "timeit.timeit", "timeit.Timer", "code.InteractiveInterpreter", "code.InteractiveConsole",
+     "codeop.compile_command", "codeop.Compile", "codeop.CommandCompiler",
      "pandas.read_pickle", "pandas.io.pickle.read_pickle", "torch.hub.load",
      "torch.jit.load", "torch.jit._serialization.load", "torch.export.load",
      "torch.package.PackageImporter", "torch.package.package_importer.PackageImporter",
@@ -46,9 +54,18 @@ _PATHS = frozenset(
 """Functions and classes by their module and name, under whatever name they are used."""
 HIDDEN_MODULES = frozenset(
     {"subprocess", "_posixsubprocess", "pty", "ctypes", "runpy", "imp", "zipimport", "marshal", "cloudpickle",
-     "dill"}
+     "dill", "cffi", "_cffi_backend"}
 )  # fmt: skip
 """Modules that are there to run other programs, or to make code of files and bytes."""
+
+
+_KEYWORDS: Mapping[str, tuple[object, ...]] = {
+    "allow_pickle": (False,),
+    "trust_remote_code": (False, None),
+    "trusted": (False, None),
+    "weights_only": (True, None),
+}
+"""Keywords that ask for objects or code instead of numbers, unless they have one of these values."""
 
 
 def is_opaque(value: Any) -> bool:
@@ -73,6 +90,31 @@ def opaque_names(names: Iterable[str], imported: Iterable[str]) -> set[str]:
     return {*_ANYWHERE & used, *hidden} | {
         _short(path) for path in _PATHS if _is_imported(path, modules, used)
     }
+
+
+def opaque_keywords(calls: Iterable[ast.Call]) -> set[str]:
+    """Keywords in calls that ask for objects or code; what such a keyword says to `save` is harmless."""
+    given = [(_callee(call), word.arg or "", word.value) for call in calls for word in call.keywords]
+    return {name for callee, name, value in given if _asks(name, value) and _is_reader(callee, name)}
+
+
+def _asks(name: str, value: ast.expr) -> bool:
+    is_harmless = isinstance(value, ast.Constant) and value.value in _KEYWORDS.get(name, ())
+    return name in _KEYWORDS and not is_harmless
+
+
+def opaque_options(options: Mapping[Any, Any]) -> set[str]:
+    """The same in a dictionary of keywords."""
+    given = {name: options[name] for name in _KEYWORDS if name in options and name != "trusted"}
+    return {name for name, value in given.items() if type(value) is bool and value not in _KEYWORDS[name]}
+
+
+def _is_reader(name: str, keyword: str) -> bool:
+    return name in ("load", "loads") if keyword == "trusted" else not name.startswith("save")
+
+
+def _callee(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _is_imported(path: str, modules: set[str], names: set[str]) -> bool:

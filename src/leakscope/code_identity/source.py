@@ -55,6 +55,21 @@ def code_digest(code: CodeType) -> tuple[str, bool]:
     return _digest(plain or code), plain is not None
 
 
+def calls_in(code: CodeType) -> list[ast.Call]:
+    """The calls in the source of the code; one that cannot be read has none."""
+    text = "".join(linecache.getlines(code.co_filename))
+    lines = {line for part in _all_codes(code) for _, _, line in part.co_lines()}
+    return [call for call in _calls(text) if call.lineno in lines]
+
+
+@lru_cache(maxsize=256)
+def _calls(text: str) -> tuple[ast.Call, ...]:
+    try:
+        return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+
+
 def _all_codes(code: CodeType) -> Iterator[CodeType]:
     """The code, and that of every function and class within it."""
     yield code

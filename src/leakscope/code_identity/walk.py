@@ -16,7 +16,7 @@ import importlib
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from io import IOBase
@@ -38,7 +38,14 @@ from typing import Any
 
 import numpy as np
 
-from leakscope.code_identity.opaque import HIDDEN_MODULES, is_opaque, name_of_opaque, opaque_names
+from leakscope.code_identity.opaque import (
+    HIDDEN_MODULES,
+    is_opaque,
+    name_of_opaque,
+    opaque_keywords,
+    opaque_names,
+    opaque_options,
+)
 from leakscope.code_identity.origin import NOT_INSTALLED, OURS, PYTHON, origin_of
 from leakscope.code_identity.shapes import (
     ModuleByName,
@@ -57,6 +64,7 @@ from leakscope.code_identity.shapes import (
     tensor,
 )
 from leakscope.code_identity.source import (
+    calls_in,
     code_digest,
     imported_names,
     module_source,
@@ -70,6 +78,7 @@ _BY_NAME = (
     BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
     ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
 )  # fmt: skip
+_IN_CYTHON = ("cython_function_or_method", "fused_cython_function")
 _WITHOUT_VALUE = (
     type(threading.Lock()), type(threading.RLock()), threading.local, SimpleQueue, IOBase,
 )  # fmt: skip
@@ -175,6 +184,7 @@ class _Walk:
             self.unknown.add(f"{where} is sys.modules, and what is taken from it cannot be seen")
             return Shape("sys.modules")
         if type(value) in (dict, MappingProxyType):
+            self._note_uses(opaque_options(value), where)
             return mapping(value)
         if type(value) in (list, tuple):
             return Shape(type(value).__name__, [(str(index), item) for index, item in enumerate(value)])
@@ -185,6 +195,7 @@ class _Walk:
         if isinstance(value, ModuleByName):
             return self._module_by_name(value.module, where)
         if isinstance(value, functools.partial):
+            self._note_uses(opaque_options(value.keywords), where)
             return partial(value)
         if isinstance(value, MethodType):
             return Shape("method", [("function", value.__func__), ("object", value.__self__)])
@@ -192,7 +203,7 @@ class _Walk:
             return array(value)
         if isinstance(value, FunctionType):
             return self._function(value, where)
-        if isinstance(value, (ModuleType, type, *_BY_NAME)):
+        if isinstance(value, (ModuleType, type, *_BY_NAME)) or type(value).__name__ in _IN_CYTHON:
             return self._named(value, where)
         return self._object(value, where)
 
@@ -270,8 +281,12 @@ class _Walk:
         imported = imported_names(value.__code__, _package_of(value))
         is_imported_here = not {"sys", "sys.path"}.isdisjoint(imported) and "path" in names_in(value.__code__)
         self._searches |= is_imported_here or any(used is sys.path for used in loaded)
-        for name in opaque | opaque_names(names_in(value.__code__), imported):
-            self.unknown.add(f"{where} uses {name}, and what that runs cannot be seen")
+        modules = [*imported, *(used.__name__ for used in loaded if isinstance(used, ModuleType))]
+        opaque |= opaque_names(names_in(value.__code__), modules) | opaque_keywords(calls_in(value.__code__))
+        self._note_uses(opaque, where)
+
+    def _note_uses(self, names: Iterable[str], where: str) -> None:
+        self.unknown |= {f"{where} uses {name}, and what that runs cannot be seen" for name in names}
 
     def _note_opaque_value(self, value: Any, where: str) -> None:
         """The same for a function of another's that is kept as a value, under whatever name."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from leakscope.array_types import AnyArray, IntArray
-from leakscope.code_identity.description import described
+from leakscope.code_identity.description import described, has_own_clone
 from leakscope.errors import InputError, LeakscopeError, TrainingError, UntrainableError, first_line
 from leakscope.randomness import Purpose, seed_integer
 from leakscope.recipe import EstimatorRecipe
@@ -40,9 +40,9 @@ def check_estimator(recipe: EstimatorRecipe, records: Records) -> None:
     """Refuses an estimator that no model can be made of.
 
     Raises:
-        InputError: it cannot be cloned, or predicts something else than the labels are.
+        InputError: it cannot be cloned or seeded, or predicts something else than the labels are.
     """
-    _clone(recipe, records)
+    _seed(_clone(recipe, records), 0)
 
 
 def fitted_estimator(
@@ -51,7 +51,7 @@ def fitted_estimator(
     """One fitted estimator, seeded for this model."""
     fitted, name = _clone(recipe, records), type(recipe.estimator).__name__
     own_seed = seed_integer(seed, model, Purpose.ESTIMATOR, bits=31)
-    fitted.set_params(**dict.fromkeys(_seed_parameters(fitted), own_seed))
+    _seed(fitted, own_seed)
     members = rows_of(design, model, records.copies)
     labels = records.labels[members]
     present = np.unique(labels)
@@ -110,22 +110,45 @@ def _unfitted_copy(estimator: Any) -> Any:
 def _rebuilt(value: Any) -> Any:
     """The value with every estimator in it made anew from its parameters."""
     if _is_estimator(value):
+        if has_own_clone(value):
+            return value.__sklearn_clone__()
         return type(value)(**{name: _rebuilt(inner) for name, inner in value.get_params(deep=False).items()})
     if type(value) in (list, tuple):
         return type(value)(map(_rebuilt, value))
     return deepcopy(value)
 
 
+def _seed(estimator: Any, seed: int) -> None:
+    """Sets every parameter that seeds it or an estimator in it."""
+    names: list[str] = []
+    try:
+        names += _seed_parameters(estimator)
+        if names:
+            estimator.set_params(**dict.fromkeys(names, seed))
+    except Exception as error:  # an estimator's own code may raise anything
+        raise InputError(
+            f"estimator={type(estimator).__name__}: {', '.join(names) or 'its seeds'} cannot be set "
+            f"({first_line(error)}); give an estimator whose set_params takes what its get_params names"
+        ) from error
+
+
 def _seed_parameters(estimator: Any) -> list[str]:
     """Names of all parameters that seed it or an estimator in it, also where they were not set."""
     inner = {f"{name}__": value for name, value in estimator.get_params().items() if _is_estimator(value)}
+    parts = {"": estimator, **inner}
+    frozen = tuple(prefix for prefix, part in parts.items() if _is_its_own_clone(part))
     names = [name for name in estimator.get_params() if name.endswith("__random_state")]
-    for prefix, part in {"": estimator, **inner}.items():
+    for prefix, part in parts.items():
         own = part.get_params(deep=False)
         accepted = [*own, *inspect.signature(type(part).__init__).parameters]
         seeds = [seed for seed in _SEEDS if seed in own] or [seed for seed in _SEEDS if seed in accepted]
         names += [f"{prefix}{seed}" for seed in seeds[:1]]
-    return list(dict.fromkeys(names))
+    return [name for name in dict.fromkeys(names) if not name.startswith(frozen)]
+
+
+def _is_its_own_clone(estimator: Any) -> bool:
+    """True for one that no model fits, such as scikit-learn's `FrozenEstimator`."""
+    return has_own_clone(estimator) and estimator.__sklearn_clone__() is estimator
 
 
 def _is_estimator(value: Any) -> bool:
