@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 import leakscope
 from leakscope.array_types import BoolArray, FloatArray
+from leakscope.attacks.lira import Lira
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.gate import TprLimit
 from leakscope.evaluate.verdict import Verdict
@@ -19,16 +21,26 @@ from tests.evaluate.test_attack_figures import figures
 N = 1_200
 
 
+class Backwards(Lira):
+    """An attack with a mistake in its sign."""
+
+    name = "backwards"
+
+    def score(self, *args: Any) -> FloatArray:
+        return -super().score(*args)
+
+
 def audited(
     out: Path,
     confidence: FloatArray,
     is_member: BoolArray,
     of_references: FloatArray | None = None,
+    reference_members: BoolArray | None = None,
     **settings: object,
 ) -> Verdict:
     """An audit of one model's answers, of which the true class has this probability.
 
-    Those of references, trained on other records, are (references, records).
+    Those of references, trained on other records unless their members are given, are (references, records).
     """
     labels = np.arange(len(confidence)) % 2
 
@@ -38,7 +50,8 @@ def audited(
     arrays = {"probabilities": probabilities(confidence), "labels": labels, "members": is_member}
     if of_references is not None:
         arrays["reference_probabilities"] = probabilities(of_references)
-        arrays["reference_members"] = np.zeros(of_references.shape, dtype=np.bool_)
+        nobody = np.zeros(of_references.shape, dtype=np.bool_)
+        arrays["reference_members"] = nobody if reference_members is None else reference_members
     file = out.with_suffix(".npz")
     np.savez(file, **arrays)
     return leakscope.audit(leakscope.SavedPredictions(file), out=out, **settings)
@@ -113,6 +126,22 @@ def test_a_gate_does_not_pass_by_scores_whose_direction_is_not_certain(tmp_path:
     assert loss.auc.high is not None and loss.auc.high_99 is not None
     half_width = (loss.auc.high - loss.auc.value) * stats.norm.ppf(0.995) / stats.norm.ppf(0.975)
     assert loss.auc.high_99 == pytest.approx(1 - loss.auc.value + half_width, abs=0.003)
+
+
+def test_an_attack_with_a_mistake_in_its_sign_passes_no_gate(tmp_path: Path) -> None:
+    """With references of both kinds, an AUC far below 0.5 is no proof that nothing leaks."""
+    rng = np.random.default_rng(6)
+    in_mask = np.argsort(rng.random((13, N)), axis=1) < N // 2
+    log_odds = rng.normal(1.5, 1.5, N) + 1.5 * in_mask + 0.7 * rng.normal(size=in_mask.shape)
+    confidence = 1 / (1 + np.exp(-log_odds))
+    verdict = audited(
+        tmp_path / "run", confidence[0], in_mask[0], confidence[1:], in_mask[1:],
+        attacks=[Backwards()], gate=leakscope.Gate(max_auc=0.6),
+    )  # fmt: skip
+    backwards = verdict.results.attacks["backwards"]
+    assert backwards.inverted and backwards.auc.value is not None and backwards.auc.value > 0.7
+    assert verdict.outcome == "failed"
+    assert any("Members score lower than non-members in backwards" in line for line in verdict.summary())
 
 
 def test_a_gate_passes_models_that_leak_nothing_in_either_direction(tmp_path: Path) -> None:

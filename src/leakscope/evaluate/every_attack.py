@@ -159,18 +159,23 @@ def _measured(common: _Common, one: _Attack) -> _Measured:
     """The figures of one attack, in the direction in which it works.
 
     Attacks without references of both kinds assume that members have the higher scores. Some trainings, such
-    as label smoothing, turn that around, and whoever notices turns the scores around, too. The 99% interval
-    decides, so models that leak nothing are judged this way in 0.5% of audits. Where neither direction is
-    certain, the scores stay as they are, but a gate has to hold in both.
+    as label smoothing, turn that around, and whoever notices turns the scores around, too. With references
+    of both kinds, an attack learns the direction; if its members have lower scores all the same, its sign or
+    a list of members is wrong, and scores that separate members leak whichever way they point. The 99%
+    interval decides, so models that leak nothing are judged this way in 0.5% of audits. Where neither
+    direction is certain, the scores stay as they are, but a gate has to hold in both.
     """
     replicates = common.sample.replicates(one.fitted)
     found = _measured_as_scored(common, one, replicates)
     auc = found.figures.auc
-    is_settled = auc.low is not None and auc.low > 0.5
-    if one.fitted.references == "both" or auc.high_99 is None or is_settled:
+    if auc.high_99 is None:
+        return found
+    is_turned = auc.high_99 < 0.5
+    is_settled = one.fitted.references == "both" or (auc.low is not None and auc.low > 0.5)
+    if is_settled and not is_turned:
         return found
     turned, of_turned = one.turned(common.scratch), replicates.negated()
-    if auc.high_99 < 0.5:
+    if is_turned:
         found = _measured_as_scored(common, turned, of_turned)
         return found._replace(figures=replace(found.figures, inverted=True))
     of_population = of_turned.of_population(common.columns)
