@@ -238,7 +238,7 @@ def test_names_and_classes_may_hold_any_character(tmp_path: Path, name: str) -> 
         (people(), ("--estimator", "sklearn.linear_model:Ridge", "--net", "mlp"), ("exclude each other",)),
         (people(), ("--estimator", "sklearn.ensemble:RandomForestRegressor"), ("labels are classes",)),
         (people(outcome=["yes"] * N), ("--label", "outcome"), ("all labels in 'outcome' are 'yes'",)),
-        (people(outcome=["yes", None] * (N // 2)), (), ("label 'outcome' has no value in 60 rows", "row-1")),
+        (people(outcome=["yes", None] * (N // 2)), (), ("label 'outcome' has no value in 60 rows", "line 3")),
         (people(outcome=[1.5, float("nan")] * (N // 2)), (), ("'outcome' has no value in 60 rows",)),
         (people(), ("--label", "person"), ("'person' has 120 different text values in 120 rows", "--label")),
         (people(city=None, age=None, income=None), (), ("no column is left as a feature",)),
@@ -286,7 +286,7 @@ def test_the_label_of_a_sorted_file_is_seen_to_its_end(tmp_path: Path) -> None:
     frame[n - 1, "kind"] = None
     refused = init(tmp_path, frame)
     assert refused.exit_code == 2
-    assert "label 'kind' has no value in 1 row (first: row-24999)" in refused.err
+    assert "label 'kind' has no value in 1 row (first: line 25,001)" in refused.err
 
 
 @pytest.mark.slow

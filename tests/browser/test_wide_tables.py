@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from leakscope.report import page as report_page
 from leakscope.report.blocks import Table
@@ -54,3 +57,27 @@ def test_headings_of_numbers_wrap_before_the_last_column_leaves_the_screen(
         " return [box.scrollWidth, box.clientWidth]; })()"
     )
     assert inside <= outside
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_edge_where_a_table_goes_on_has_a_shade(
+    dark: bool, tmp_path: Path, open_page: Callable[..., Page]
+) -> None:
+    """On a phone, nothing else says that a table has columns beyond the screen."""
+    table = Table(["attack", *(f"TPR {k}" for k in range(8))], [["lira", *NUMBERS]])
+    section = report_page.Section("wide", "Wide", [table])
+    (tmp_path / "report.html").write_text(report_page.Page("t", ["lead"], [], [section], []).render())
+    page = open_page(tmp_path / "report.html", width=390, dark=dark)
+    box = page.locator("#wide .scroll")
+
+    def edges() -> tuple[int, int]:
+        """How far the pixels beside the left and the right edge are from the paper, in the middle."""
+        pixels = np.asarray(Image.open(io.BytesIO(box.screenshot())).convert("L"), dtype=int)
+        paper = int(np.bincount(pixels.ravel()).argmax())
+        return tuple(int(np.median(np.abs(pixels[:, at] - paper))) for at in (0, -1))  # type: ignore[return-value]
+
+    left, right = edges()
+    assert left <= 2 and right > 20
+    box.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    left, right = edges()
+    assert left > 20 and right <= 2

@@ -330,7 +330,7 @@ def test_infinite_features_of_a_table(table: Path) -> None:
         "people.csv",
         "age",
         "infinite",
-        "row-4",
+        "line 6",
         "correct those cells",
     )
 

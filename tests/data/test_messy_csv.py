@@ -49,16 +49,24 @@ def test_thousands_are_read_and_what_can_be_read_in_two_ways_is_refused(tmp_path
     first, second = text.split("; feature ")  # all problems at once
     assert first == (
         "feature 'income' holds numbers with commas, such as '22,100', that can be read in two ways in 2 "
-        "rows (first: row-0); write 1234.5 for a number, without separators"
+        "rows (first: line 2); write 1234.5 for a number, without separators"
     )
     assert second.startswith("'fee' holds numbers with commas, such as '1,5', of more than one form in 1 row")
+
+
+def test_the_line_is_that_of_an_editor(tmp_path: Path) -> None:
+    """Texts of several lines and empty lines come before it; the header is line 1."""
+    text = 'note,age,outcome\n"two\nlines",1,yes\n\n,,\nb,2,no\nc,1e300,no\n'
+    assert "'age' is infinite, or too large for 32-bit numbers, in 1 row (first: line 7);" in (
+        refusal(tmp_path, text)
+    )
 
 
 def test_mixed_types(tmp_path: Path) -> None:
     ages = [*map(str, range(20, 80)), "unknown", "about 40"]
     rows = "".join(f"{age},{row % 2}\n" for row, age in enumerate(ages))
     assert refusal(tmp_path, f"age,outcome\n{rows}") == (
-        "feature 'age' holds text among numbers in 2 rows (first: row-60): 'about 40', 'unknown'; correct "
+        "feature 'age' holds text among numbers in 2 rows (first: line 62): 'about 40', 'unknown'; correct "
         "those cells, leave them empty, or leave the column out"
     )
     flats = "".join(f"{row}{'AB'[row % 2]},{row % 2}\n" for row in range(20)) + "12,1\n"
@@ -167,9 +175,9 @@ def test_dates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(records.features, [[1, 0, 0.5, 0], [2, 1, 1, 0], [3, 0, 0.75, 1]])
     assert [column.kind for column in columns(records)] == ["date", "date"]
     assert refusal(tmp_path, "seen,born,outcome\n03/04/2024,2024-02-30,yes\n05/06/2024,2024-02-01,no\n") == (
-        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: row-0); write year, month and "
-        "day, as in 2024-12-31; feature 'born' holds '2024-02-30', which is no date in 1 row (first: row-0); "
-        "correct it, or leave the cell empty"
+        "feature 'seen' holds dates such as '03/04/2024' in 2 rows (first: line 2); write year, month and "
+        "day, as in 2024-12-31; feature 'born' holds '2024-02-30', which is no date in 1 row (first: line "
+        "2); correct it, or leave the cell empty"
     )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from leakscope.audits.settings import AuditSettings
-    from leakscope.audits.source import Source
+    from leakscope.audits.source import Progress, Source
     from leakscope.data.prediction_roles import PredictionColumns
     from leakscope.evaluate.remedies import Finding
     from leakscope.evaluate.verdict import Verdict
@@ -148,6 +148,8 @@ def audit(
     if not (quiet or as_json):
         _show_columns(source, settings.unit)
     with training_progress(n_models, out, shown=trains and not (quiet or as_json)) as progress:
+        if not (quiet or as_json):
+            progress = _naming_models(progress, source, settings)
         verdict = run_audit(settings, source, out, progress)
     write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json, with_membership)
@@ -275,6 +277,34 @@ def _show_columns(source: Source, unit: str | None) -> None:
         print_lines(console(), column_lines(source.records, source.recipe, unit))
     elif isinstance(source, SavedPredictions):
         print_lines(console(), [f"Warning: {line}." for line in source.warnings(unit)])
+
+
+def _naming_models(progress: Progress, source: Source, settings: AuditSettings) -> Progress:
+    """Names the models at the first report of progress, when every setting is known to be right."""
+    waiting = [source]
+
+    def advance(models: float) -> None:
+        if waiting:
+            _show_training(waiting.pop(), settings)
+        progress(models)
+
+    return advance
+
+
+def _show_training(source: Source, settings: AuditSettings) -> None:
+    """What is trained, and that it is the default where the config file names no model."""
+    import tomllib
+
+    from leakscope.audits.given import GivenTarget
+    from leakscope.audits.population import TrainedPopulation
+    from leakscope.audits.recipe_text import recipe_text
+
+    if not isinstance(source, TrainedPopulation | GivenTarget):
+        return
+    what = "Models" if isinstance(source, TrainedPopulation) else "Reference models"
+    is_default = settings.config_text is not None and "model" not in tomllib.loads(settings.config_text)
+    why = " (the default of leakscope: the config has no [model])" * is_default
+    print_lines(console(), [f"{what} to train: {recipe_text(source.recipe.description())}{why}."])
 
 
 def exit_by_outcome(verdict: Verdict, printed: bool) -> None:

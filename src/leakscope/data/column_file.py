@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from leakscope.array_types import AnyArray
 from leakscope.data.columns import Roles, encode_labels, noting, refuse_where, require_names, unique_ids
-from leakscope.data.csv_form import csv_problem, refuse_short_rows, refuse_utf_16, scan_csv
+from leakscope.data.csv_form import csv_problem, naming_lines, refuse_short_rows, refuse_utf_16, scan_csv
 from leakscope.data.read_column import ReadColumn, read_column
 from leakscope.data.suspicions import likely_mistakes
 from leakscope.data.text_values import values_of
@@ -115,7 +115,7 @@ def refuse_absurd_text(path: Path) -> None:
 
 def read_column_file(path: Path, roles: Roles) -> Records:
     """The records of a csv or parquet file; see `leakscope.data.files.read_table`."""
-    with column_file(path, roles.read_as_text) as file:
+    with naming_lines(path), column_file(path, roles.read_as_text) as file:
         label = check_roles(file, roles)
         taken = {label, roles.id, *roles.groups}
         columns = tuple(c for c in file.names if c not in taken) if roles.features is None else roles.features

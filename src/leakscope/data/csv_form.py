@@ -12,6 +12,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import gt, lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ _USUAL_HEADER, _LONGEST_HEADER = 1 << 16, 1 << 24  # bytes
 _AT_ONCE, _IN_CACHE = 1 << 22, 1 << 17
 _EMPTY_ROW = re.compile(rb'\n[ \t\r,;|"]*\n')
 _CODE_IN_LINE = re.compile(rb'[,;\t|"\n][+-]?0\d')
+_ROW = re.compile(r"(?:(?<=first: )|(?<=is both )|(?<= and ))row-(\d+)\b")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -86,6 +88,38 @@ def refuse_short_rows(path: Path) -> None:
     row = _odd_row(path, lt)
     if row:
         raise InputError(f"{row}; add the missing fields, or remove that line")
+
+
+@contextmanager
+def naming_lines(path: Path) -> Iterator[None]:
+    """Has errors about rows of a csv file name its lines; they count rows from 0, without the header."""
+    try:
+        yield
+    except InputError as error:
+        if path.suffix.lower() != ".csv" or not (rows := {int(row) for row in _ROW.findall(str(error))}):
+            raise
+        lines = _lines_of(path, rows)
+        named = _ROW.sub(lambda row: lines.get(int(row[1]), row[0]), str(error))
+        raise InputError(named.replace("is both line", "is in both line")) from error
+
+
+def _lines_of(path: Path, wanted: set[int]) -> dict[int, str]:
+    """Row -> the line where it begins; rows without any value do not count."""
+    lines: dict[int, str] = {}
+    with open_regular(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        rows, row, begins = csv.reader(text, delimiter=csv_separator(path)), -1, 1
+        try:
+            for fields in rows:  # the header is row -1
+                if any(field.strip() for field in fields):
+                    if row in wanted:
+                        lines[row] = f"line {begins:,}"
+                    row += 1
+                begins = rows.line_num + 1
+                if len(lines) == len(wanted):
+                    break
+        except csv.Error:  # a field that is longer than Python allows
+            return lines
+    return lines
 
 
 def refuse_utf_16(start: bytes) -> None:

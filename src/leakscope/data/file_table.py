@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from leakscope.data.column_file import ColumnFile, check_roles, column_file
 from leakscope.data.columns import Roles, noting
+from leakscope.data.csv_form import naming_lines
 from leakscope.data.frame_records import FrameRoles, frame_records
 from leakscope.data.read_column import read_column
 from leakscope.data.text_values import values_of
@@ -32,10 +33,11 @@ def read_file_table(path: Path, roles: Roles) -> Records:
         InputError: names the file, every column that cannot be read, and the remedy.
     """
     try:
-        with column_file(path, roles.read_as_text) as file:
-            features, table = _table(file, roles)
-        people = FrameRoles(roles.label, roles.id, roles.groups, features, roles.task, path.stem)
-        records = frame_records(table, people)
+        with naming_lines(path):
+            with column_file(path, roles.read_as_text) as file:
+                features, table = _table(file, roles)
+            people = FrameRoles(roles.label, roles.id, roles.groups, features, roles.task, path.stem)
+            records = frame_records(table, people)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     assert records.frame is not None, "a DataFrame has columns"

@@ -7,7 +7,7 @@ to a memory map, one column at a time, so that what is held in memory are labels
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from leakscope.array_types import AnyArray, BoolArray
 from leakscope.data.column_file import ColumnFile, column_file, column_values, group_of, ids_of
 from leakscope.data.columns import listed, numeric_features, require_names
+from leakscope.data.csv_form import naming_lines
 from leakscope.data.prediction_classes import (
     ClassOrder,
     TrueClasses,
@@ -63,16 +64,19 @@ def read_prediction_columns(path: Path, given: PredictionColumns) -> Predictions
     """The predictions of a csv or parquet file; see `leakscope.data.predictions.read_predictions`."""
     with _opened(path, given) as file, temporary_folder() as folder:
         roles = _without_repeated_index(file, table_roles(file.names, given), given)
-        target, classes = _target(file, roles, given)
+        with naming_lines(path):
+            target, classes = _target(file, roles, given)
         model = model_column(file.names, given)
-        if given.model_column is not None or (model is not None and repeats_records(file, roles)):
+        has_models = given.model_column is not None or (model is not None and repeats_records(file, roles))
+        if has_models:
             assert model is not None, "a column that is given was found"
             at = folder / "side_by_side.parquet"
             file = side_by_side(file, roles, target.names, model, given.target, at)
             _, classes = _target(file, roles, given)
         elif given.target is not None:
             raise InputError("target names a model, but no column names the models; add --model-column")
-        return _predictions(path.stem, file, roles, target, _labels(file, target, classes, roles, given))
+        with nullcontext() if has_models else naming_lines(path):
+            return _predictions(path.stem, file, roles, target, _labels(file, target, classes, roles, given))
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import pytest
 
 from leakscope.adapter_recipe import AdapterRecipe, Lora
 from leakscope.audits.predictions import SavedPredictions
+from leakscope.audits.recipe_text import recipe_text
 from leakscope.audits.report.cells import sets_remarks
-from leakscope.audits.report.page import audit_picture, recipe_text
+from leakscope.audits.report.page import audit_picture
 from leakscope.audits.report.page_figures import groups_section
 from leakscope.audits.report.page_remedies import actions, what_to_do_section
 from leakscope.audits.run import audit

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from leakscope.audits.initial.look import FIRST_ROWS, Column, Look, whole_column
 from leakscope.audits.units import are_people
 from leakscope.data.columns import in_rows, listed, require_names
+from leakscope.data.csv_form import naming_lines
 from leakscope.data.text_values import CODE
 from leakscope.errors import InputError
 
@@ -136,11 +137,12 @@ def _task(look: Look, label: str) -> tuple[Task, str]:
 
     texts = whole_column(look.path, label)
     missing = texts.is_null() | texts.str.strip_chars().str.to_lowercase().is_in(["", "nan", "na", "null"])
-    if missing.any():
-        raise InputError(
-            f"{look.path}: label {label!r} has no value {in_rows(missing.to_numpy())}; "
-            "drop or fill those rows first, or choose another column with --label"
-        )
+    with naming_lines(look.path):
+        if missing.any():
+            raise InputError(
+                f"{look.path}: label {label!r} has no value {in_rows(missing.to_numpy())}; "
+                "drop or fill those rows first, or choose another column with --label"
+            )
     n_values = texts.n_unique()
     if n_values < 2:
         raise InputError(

@@ -95,13 +95,20 @@ window.leakscope = (() => {
   // ---- menu: highlights the current section ----
   function followScroll() {
     const links = new Map([...document.querySelectorAll(".top nav a")].map((a) => [a.hash.slice(1), a]));
-    const observer = new IntersectionObserver((entries) => {
-      for (const entry of entries.filter((e) => e.isIntersecting)) {
-        links.forEach((link) => link.removeAttribute("aria-current"));
-        links.get(entry.target.id)?.setAttribute("aria-current", "true");
-      }
-    }, { rootMargin: "-20% 0px -70% 0px" });
-    document.querySelectorAll("main > section[id]").forEach((section) => observer.observe(section));
+    const sections = [...document.querySelectorAll("main > section[id]")].filter((s) => links.has(s.id));
+    // The last section that begins in the upper third; none at the top, and at the end the last one,
+    // which may be too short to get there.
+    const current = () => (innerHeight + scrollY >= root.scrollHeight - 2 && scrollY > 0
+      ? sections.at(-1)
+      : sections.filter((s) => s.getBoundingClientRect().top <= innerHeight / 3).at(-1));
+    function mark() {
+      const link = links.get(current()?.id);
+      links.forEach((other) => { if (other !== link) other.removeAttribute("aria-current"); });
+      link?.setAttribute("aria-current", "true");
+    }
+    addEventListener("scroll", mark, { passive: true });
+    addEventListener("resize", mark, { passive: true });
+    mark();
   }
 
   applyTheme(wanted());
