@@ -62,12 +62,10 @@ def without_references(scores: FloatArray, in_mask: BoolArray) -> Scored:
 @pytest.mark.parametrize("n_targets", [1, 8])
 def test_figures_of_curves_alone_are_those_among_all(n_targets: int) -> None:
     scores, in_mask = scored(n_targets)
-    found, alone = (
-        figures(scores, in_mask),
-        curve_figures(without_references(scores, in_mask), CONFIG.fpr_budgets),
-    )
-    assert (alone.auc, alone.advantage) == (found.auc, found.advantage)
-    for own, tpr in zip(alone.tprs, found.tpr_at_fpr, strict=True):
+    among_all = figures(scores, in_mask)
+    alone = curve_figures(without_references(scores, in_mask), CONFIG.fpr_budgets)
+    assert (alone.auc, alone.advantage) == (among_all.auc, among_all.advantage)
+    for own, tpr in zip(alone.tprs, among_all.tpr_at_fpr, strict=True):
         of_figure = {name: getattr(tpr, name) for name in vars(own)}
         assert of_figure == pytest.approx(vars(own), nan_ok=True)
 

@@ -94,7 +94,7 @@ class EbLira(SeveralQueries):
 
     @property
     def reads_checkpoints(self) -> bool:
-        """As the option says."""
+        """True with `checkpoints=all`."""
         return self.checkpoints == "all"
 
     def statistics(self, blocks: Blocks) -> list[_Fold] | list[OfflineFit]:

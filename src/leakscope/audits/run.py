@@ -260,7 +260,7 @@ def evaluate_and_report(evidence: Evidence, folder: Path, disclosure: Disclosure
 
 
 def _earlier_attacks(folder: Path) -> tuple[str, ...]:
-    """The attacks that the run was asked about earlier, which it is asked about again: no result is lost."""
+    """The attacks of the run's earlier results; they run again, so that no result disappears."""
     if not (folder / RESULTS).exists():
         return ()
     try:

@@ -11,7 +11,8 @@ from leakscope.evaluate.gate import LimitOutcome
 from leakscope.evaluate.record_metadata import FACTS
 from leakscope.evaluate.results import AuditResults
 
-_OUTPUTS = {".html", ".md", ".png", ".csv", ".parquet"}
+_DRAWN = {".html", ".md", ".png"}
+_OUTPUTS = {*_DRAWN, ".csv", ".parquet"}
 _OF_RECORDS = ("previews.npz", "tokens.npz")
 """Copies of records, which a run folder does not have."""
 
@@ -46,11 +47,11 @@ def only_by_checksum(folder: Path, rewritten: Collection[str], unlike: Collectio
     others = [name for name in names if _is_output(name) and name not in rewritten]
     places = dict.fromkeys("figures" if name.startswith("figures/") else name for name in others)
     what = [*places, *unlike]
-    if what:
-        yield (
-            f"Compared only with checksums in this folder, and unchanged: {', '.join(what)}. "
-            f"`leakscope report {folder}` writes pages and figures again."
-        )
+    if not what:
+        return
+    note = f"Compared only with checksums in this folder, and unchanged: {', '.join(what)}."
+    is_drawn = bool(unlike) or any(Path(name).suffix in _DRAWN for name in others)
+    yield f"{note} `leakscope report {folder}` writes pages and figures again." if is_drawn else note
 
 
 def _is_output(name: str) -> bool:

@@ -81,7 +81,7 @@ def compare_rewritten(folder: Path, again: Any, is_same_version: bool) -> Rewrit
         rows = [f"{stored_height(tables / table):,} rows of {table}" for table in written]
         pages = [_compare_page(folder, again, tables, page) for page in pages_to_write(folder)]
     files = [file for page in pages for file in page.same]
-    said = [*rows, *([f"{', '.join(files)} written again"] if files else [])]
+    said = [*rows, *([f"{', '.join(files)} compared with a new copy"] if files else [])]
     differing = [f"the text of {file}" for page in pages for file in page.differing]
     unlike = [*(what for page in pages for what in page.unlike), *([] if is_same_version else differing)]
     problems = [problem for page in pages for problem in page.differing.values()] if is_same_version else []

@@ -112,10 +112,10 @@ def compare_predictors(
 
 
 def mean_over(repeats: FloatArray, ranked: bool) -> FloatArray:
-    """Mean of (repeats, settings) over the repeats.
+    """Mean of (repeats, settings) over the repeats; with `ranked`, numbers in the order of these means.
 
-    The last digits of a sum depend on its order. Where settings are `ranked` by their means, those digits are
-    cut off, so that equal means share a rank.
+    The last digits of a sum depend on its order. So where settings are ranked, the means are divided by the
+    largest absolute one and rounded, so that equal means share a rank.
     """
     mean: FloatArray = repeats.mean(axis=0)
     largest = float(np.abs(mean).max())

@@ -120,7 +120,7 @@ def reproduce_section(results: AuditResults, bank: Bank, disclosure: Disclosure)
 
 
 def _command(results: AuditResults, disclosure: Disclosure) -> str:
-    """The command that asks of the same source what this audit asked, whatever its config file says."""
+    """The command that repeats this audit of the same source, whatever its config file says."""
     config, source = results.config, results.config.source
     population, n_models = results.population, None
     if source.kind != "predictions":

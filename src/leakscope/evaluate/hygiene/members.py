@@ -42,7 +42,7 @@ class AttackedModels(NamedTuple):
 
 
 def models_to_check(targets: IntArray, n_models: int) -> IntArray:
-    """The targets, and up to 31 others; 63 would show shares of wrong members that are 6% smaller."""
+    """The targets, and up to 31 others. With 63, the smallest share of wrong members seen is 6% lower."""
     others = np.setdiff1d(np.arange(n_models), targets)
     chosen = np.linspace(0, len(others) - 1, min(len(others), _MOST_OTHERS)).round().astype(np.int64)
     return np.union1d(targets, others[chosen])

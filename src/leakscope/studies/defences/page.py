@@ -19,7 +19,8 @@ _CONVENTIONS = (
     "All settings share records, canaries, the members of each model, and seeds. Reference models have the "
     "same defence as their target, so every attack adapts to it.",
     "The AUC (area under the ROC curve) is that of the strongest attack on each set of records. The attack "
-    "that is strongest on one half of the set is measured on the other, so the choice does not raise it. "
+    "that is strongest on one half of the set's records and one half of the models is measured on the other "
+    "halves, so the choice does not raise it. "
     "Among all records the AUC is the mean over models; within canaries and the most exposed records, models "
     "are pooled.",
     "Intervals are 95% intervals for these records: other models trained on random halves of them. "

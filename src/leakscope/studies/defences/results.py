@@ -23,8 +23,8 @@ class SetFigures:
     Attributes:
         records: number of records in the set.
         attack: label of the attack with the highest AUC.
-        auc: AUC of the strongest attack; the attack that is strongest on one half of the set is measured on
-            the other, so the choice does not raise it.
+        auc: AUC of the strongest attack; the attack that is strongest on one half of the set's records and
+            one half of the models is measured on the other halves, so the choice does not raise it.
         tpr: true positive rate of the strongest attack at the false positive rate of the comparison; None
             where the set is too small to measure it.
         auc_difference: difference in AUC from no defence; None for no defence itself.

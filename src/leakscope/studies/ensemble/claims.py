@@ -38,7 +38,7 @@ _SETTINGS: Mapping[str, Mapping[str, Setting]] = {
 }
 _SPREADS = (
     "calibrated scores average to the share of members among the public records",
-    "the standard deviation of scores is the larger, the better members are told apart",
+    "the better members are distinguished, the larger the standard deviation of the scores",
 )
 """Why the mean, and why the standard deviation of scores differ."""
 _NOT_TESTABLE = {
