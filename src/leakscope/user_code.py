@@ -30,6 +30,8 @@ _OF_A_RUN = ("run.json", "results.json")
 """Files of every run folder that names code."""
 _searched: set[Path] = set()
 """Folders that `search_in` has made importable."""
+_named: dict[int, tuple[object, str]] = {}
+"""By id: objects that settings have named, and the modules that they were last named in."""
 
 
 @contextmanager
@@ -108,7 +110,14 @@ def import_object(setting: str, path: str, example: str, folder: Path | None = N
             "install it"
         )
         raise InputError(f"{setting}={path!r} cannot be imported ({reason}); {remedy}") from error
+    if module != _script_name():
+        _named[id(named)] = named, module
     return named
+
+
+def module_that_names(value: object) -> str | None:
+    """The module in which a setting names an object, which may have been defined in another."""
+    return _named[id(value)][1] if id(value) in _named else None
 
 
 def _closest(error: Exception) -> str:

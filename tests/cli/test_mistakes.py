@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -292,6 +293,23 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_config_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe\x00")
     check_refused(tmp_path, ("audit", tmp_path / "config.toml"), "config.toml cannot be read")
+
+
+@pytest.mark.parametrize("command", ["audit", "plan"])
+def test_a_config_that_never_ends(tmp_path: Path, command: str) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "zeros.toml").symlink_to("/dev/zero")
+    for name in ("pipe.toml", "zeros.toml"):
+        check_refused(tmp_path, (command, tmp_path / name), f"{name} cannot be read", "not a regular file")
+    with (tmp_path / "big.toml").open("wb") as file:
+        file.truncate(2 * 10**6)
+    check_refused(tmp_path, (command, tmp_path / "big.toml"), "big.toml is larger than 1 MB")
+
+
+def test_a_config_may_be_a_link_with_any_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "real.toml").write_bytes(b"[data]\r\ndataset = 'digits'\r\n[model]\rnet = 'linear'\n")
+    (tmp_path / "link.toml").symlink_to(tmp_path / "real.toml")
+    assert run_command("plan", tmp_path / "link.toml", "--quiet").exit_code == 0
 
 
 def test_a_missing_data_folder(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ COUNTED = {
     ),
 }
 SAID = {
+    "subclasses, which any module may add": Way("user_values.Described.__subclasses__()"),
     "a generator": Way("next(STEPS)", "STEPS = (d for d in [user_values.DEPTH])"),
     "sys.modules": Way("sys.modules['user_values'].DEPTH", "import sys"),
     "sys.modules by another name": Way("loaded['user_values'].DEPTH", "from sys import modules as loaded"),

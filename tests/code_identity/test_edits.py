@@ -15,7 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import leakscope
+from leakscope.audits.config import read_config
 from leakscope.audits.finished import FinishedRun
+from leakscope.code_identity.walk import CodeIdentity, code_identity
 from leakscope.errors import BankMismatchError, InputError, LeakscopeError
 from tests.code_identity.project import Project, records
 
@@ -205,3 +207,27 @@ def test_what_a_frozen_estimator_was_fitted_to_counts(nested: bool, tmp_path: Pa
     audit(0)
     with pytest.raises(BankMismatchError, match="were trained by other code"):
         audit(3)
+
+
+@pytest.mark.parametrize("setting", ["train", "net", "estimator"])
+def test_the_module_that_a_config_names_counts(setting: str, project: Project) -> None:
+    """Also where the function comes from another module, which does not know of it."""
+    name = {"train": "train", "net": "net", "estimator": "Estimator"}[setting]
+    files = {
+        "own_named.py": f"import own_train\nimport own_plug\n{name} = own_train.{name}\n",
+        "own_plug.py": "import own_helper\nown_helper.depth = 3\n",
+        "c.toml": f"[data]\ndataset = 'digits'\n[model]\n{setting} = 'own_named:{name}'\n",
+    }
+    for file, text in files.items():
+        (project.folder / file).write_text(text)
+
+    def identity() -> CodeIdentity:
+        named = getattr(project.load("own_named"), name)
+        assert read_config(project.folder / "c.toml").recipe()
+        return code_identity(own=named)
+
+    first = identity()
+    assert {"own_named", "own_plug", "own_train"} <= set(first.modules)
+    assert identity() == first
+    project.edit("own_plug.py", "3", "4")
+    assert identity() != first

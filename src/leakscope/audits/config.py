@@ -20,6 +20,7 @@ from leakscope.audits.source import Source
 from leakscope.audits.toml_tables import Problems, Toml, in_one_line, made, note_unknown, table_values
 from leakscope.data.canaries import Canaries
 from leakscope.data.prediction_roles import PredictionColumns
+from leakscope.disk.storage import open_regular
 from leakscope.errors import InputError
 from leakscope.evaluate.gate import Gate
 from leakscope.privacy.claim import Claim
@@ -32,6 +33,8 @@ from leakscope.user_code import import_object, names_code
 _TARGET_KINDS = ("weights", "estimator", "predict", "folder")
 _OF_MODELS = ("data", "model", "training", "population", "canaries", "target", "outputs")
 SECTIONS = (*_OF_MODELS, "attacks", "gate", "claim", "predictions")
+_LARGEST = 10**6
+"""Bytes of a config file."""
 
 
 @dataclass(frozen=True)
@@ -184,14 +187,19 @@ def parse_config(text: str, path: Path) -> AuditConfig:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; give the path of a TOML file{_for_records()}")
+        with open_regular(path) as file:  # a pipe or a device might never end
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            raise InputError(f"{path} is larger than 1 MB, as no config is; give the path of a TOML file")
+        text = content.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist; give the path of a TOML file") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path} is a folder; give the path of a TOML file{_for_records()}") from error
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"give the path of a TOML file in UTF-8{_for_records(path)}"
         raise InputError(f"{path} cannot be read ({error}); {remedy}") from error
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _for_records(path: Path | None = None) -> str:

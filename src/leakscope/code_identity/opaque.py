@@ -25,7 +25,7 @@ _UNPICKLERS = frozenset({"load", "loads", "Unpickler"})
 _ANYWHERE = frozenset(
     {*_PROGRAMS_OF_OS, *_PROGRAMS_OF_ASYNCIO, *_LOADERS, *_MACHINERY, "import_module", "load_module",
      "exec_module", "subprocess_exec", "subprocess_shell", "run_path", "run_module", "Popen", "__globals__",
-     "f_globals"}
+     "f_globals", "__subclasses__"}
 )  # fmt: skip
 """Names that say enough wherever they are used, as of `loader.exec_module`."""
 _PATHS = frozenset(

@@ -14,30 +14,16 @@ import dataclasses
 import functools
 import importlib
 import sys
-import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from io import IOBase
-from queue import SimpleQueue
-from types import (
-    BuiltinFunctionType,
-    ClassMethodDescriptorType,
-    FunctionType,
-    GetSetDescriptorType,
-    MappingProxyType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    MethodWrapperType,
-    ModuleType,
-    WrapperDescriptorType,
-)
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from leakscope.code_identity.kinds import BY_NAME, IN_CYTHON, NOT_OF_A_CLASS, PLAIN, WITHOUT_VALUE
 from leakscope.code_identity.opaque import (
     HIDDEN_MODULES,
     is_opaque,
@@ -71,22 +57,7 @@ from leakscope.code_identity.source import (
     names_in,
     sha256_of_text,
 )
-from leakscope.user_code import path_of
-
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range)
-_BY_NAME = (
-    BuiltinFunctionType, MethodWrapperType, WrapperDescriptorType, MethodDescriptorType,
-    ClassMethodDescriptorType, GetSetDescriptorType, MemberDescriptorType,
-)  # fmt: skip
-_IN_CYTHON = ("cython_function_or_method", "fused_cython_function")
-_WITHOUT_VALUE = (
-    type(threading.Lock()), type(threading.RLock()), threading.local, SimpleQueue, IOBase,
-)  # fmt: skip
-"""Objects that cannot be copied and hold nothing that a module computed: data files do not count."""
-_NOT_OF_A_CLASS = frozenset(
-    {"__doc__", "__module__", "__dict__", "__weakref__", "__annotations__", "__abstractmethods__",
-     "_abc_impl", "__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"}
-)  # fmt: skip
+from leakscope.user_code import module_that_names, path_of
 
 
 @dataclass(frozen=True)
@@ -137,8 +108,10 @@ class _Walk:
 
     def root(self, name: str, value: object) -> dict[str, str]:
         """Digests of an object and, one by one, of what it depends on."""
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return {name: self.digest(value, name)[:16]}
+        if (module := module_that_names(value)) is not None:
+            self.module(module)  # what else it imports runs, too
         self._is_in_source, self._depths = False, {id(value): 0}
         self._objects.append(value)
         shape = self._shape(value, name)
@@ -157,7 +130,7 @@ class _Walk:
 
     def digest(self, value: object, where: str) -> str:
         """Digest of an object and of everything it depends on; `where` names it in a reason."""
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return sha256_of_text(type(value).__name__, repr(value))
         if id(value) in self._depths:
             return f"{len(self._depths) - self._depths[id(value)]} levels up"
@@ -203,7 +176,7 @@ class _Walk:
             return array(value)
         if isinstance(value, FunctionType):
             return self._function(value, where)
-        if isinstance(value, (ModuleType, type, *_BY_NAME)) or type(value).__name__ in _IN_CYTHON:
+        if isinstance(value, (ModuleType, type, *BY_NAME)) or type(value).__name__ in IN_CYTHON:
             return self._named(value, where)
         return self._object(value, where)
 
@@ -333,9 +306,7 @@ class _Walk:
             self._note_opaque_value(value, where)
             return Shape(name, self._replaced(value))
         attributes = [
-            (key, attribute(inner))
-            for key, inner in sorted(vars(value).items())
-            if key not in _NOT_OF_A_CLASS
+            (key, attribute(inner)) for key, inner in sorted(vars(value).items()) if key not in NOT_OF_A_CLASS
         ]
         bases = [*((f"base {base.__name__}", base) for base in value.__bases__), ("metaclass", type(value))]
         return Shape(name, bases, attributes) if is_whole else Shape(name, [*bases, *attributes])
@@ -375,7 +346,7 @@ class _Walk:
                 parts = list(copied(value))
                 parts.append(("wrapped", getattr(value, "__wrapped__", None)))  # the function behind a cache
         except Exception:  # an object that cannot be copied may raise anything
-            if not (self._is_in_source and isinstance(value, _WITHOUT_VALUE)):
+            if not (self._is_in_source and isinstance(value, WITHOUT_VALUE)):
                 self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
             parts = sorted(getattr(value, "__dict__", {}).items())
         return Shape("object", [("class", cls), *attributes, *parts])
