@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from leakscope import audit
 from leakscope.audits.report.page import headline
+from leakscope.audits.report.page_remedies import rating_picture
 from leakscope.data.canaries import Canaries
 from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
@@ -167,9 +168,13 @@ def test_an_interval_above_chance_that_reaches_no_level_is_explained(
     assert above.rating.level == "none found"
     sentence, heading = rating_sentence(above), " ".join(headline(above))
     assert f"AUC ({above.headline.attack}) at least 0.502" in sentence and RULE_OF_AUC in sentence
+    picture = rating_picture(above)
+    assert picture is not None and RULE_OF_AUC in picture.caption
     assert "barely detectable" in heading and "is not detectable" not in heading
     for low in (0.497, 0.5001):  # the second one is printed as 0.500
         none = rated_again(with_auc(audits[0.0], low, 0.55))
+        picture = rating_picture(none)
+        assert picture is not None and RULE_OF_AUC not in picture.caption
         assert "AUC (" not in " ".join(above_chance(none)) and RULE_OF_AUC not in rating_sentence(none)
 
 

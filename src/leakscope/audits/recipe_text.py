@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from leakscope.report.phrases import counted
+
 
 def recipe_text(recipe: Mapping[str, Any]) -> str:
     """The settings a person looks for first."""
@@ -21,7 +23,7 @@ def recipe_text(recipe: Mapping[str, Any]) -> str:
         what = f"{recipe['net']}{options}"
     return (
         f"{what}, {recipe['optimizer']} with learning rate {recipe['lr']:g}, "
-        f"{recipe['epochs']} epochs, batch size {recipe['batch_size']}{_stages_text(recipe)}"
+        f"{counted(recipe['epochs'], 'epoch')}, batch size {recipe['batch_size']}{_stages_text(recipe)}"
     )
 
 

@@ -149,7 +149,7 @@ def audit(
         _show_columns(source, settings.unit)
     with training_progress(n_models, out, shown=trains and not (quiet or as_json)) as progress:
         if not (quiet or as_json):
-            progress = _naming_models(progress, source, settings)
+            progress = _naming_default(progress, source, settings)
         verdict = run_audit(settings, source, out, progress)
     write_audit(verdict.results, junit, summary)
     show(verdict, quiet, as_json, with_membership)
@@ -279,32 +279,35 @@ def _show_columns(source: Source, unit: str | None) -> None:
         print_lines(console(), [f"Warning: {line}." for line in source.warnings(unit)])
 
 
-def _naming_models(progress: Progress, source: Source, settings: AuditSettings) -> Progress:
-    """Names the models at the first report of progress, when every setting is known to be right."""
-    waiting = [source]
+def _naming_default(progress: Progress, source: Source, settings: AuditSettings) -> Progress:
+    """Names the default model, where a config file names none, at the first report of progress.
+
+    By then every setting is known to be right: a mistake is one line, and nothing else is printed.
+    """
+    lines = _default_lines(source, settings)
 
     def advance(models: float) -> None:
-        if waiting:
-            _show_training(waiting.pop(), settings)
+        if lines:
+            print_lines(console(), [lines.pop()])
         progress(models)
 
     return advance
 
 
-def _show_training(source: Source, settings: AuditSettings) -> None:
-    """What is trained, and that it is the default where the config file names no model."""
+def _default_lines(source: Source, settings: AuditSettings) -> list[str]:
     import tomllib
 
     from leakscope.audits.given import GivenTarget
     from leakscope.audits.population import TrainedPopulation
     from leakscope.audits.recipe_text import recipe_text
 
+    if settings.config_text is None or "model" in tomllib.loads(settings.config_text):
+        return []
     if not isinstance(source, TrainedPopulation | GivenTarget):
-        return
+        return []
     what = "Models" if isinstance(source, TrainedPopulation) else "Reference models"
-    is_default = settings.config_text is not None and "model" not in tomllib.loads(settings.config_text)
-    why = " (the default of leakscope: the config has no [model])" * is_default
-    print_lines(console(), [f"{what} to train: {recipe_text(source.recipe.description())}{why}."])
+    how = recipe_text(source.recipe.description())
+    return [f"{what} to train: {how} (the default of leakscope: the config has no [model])."]
 
 
 def exit_by_outcome(verdict: Verdict, printed: bool) -> None:

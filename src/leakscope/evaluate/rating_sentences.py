@@ -59,8 +59,12 @@ def _too_little(results: AuditResults) -> str:
     if not (above := above_chance(results)):
         return ""
     lie = "One interval lies" if len(above) == 1 else "Some intervals lie"
-    is_auc = any(name.startswith("AUC") for name in above)
-    return f" {lie} above chance, but too little to count: {enumeration(above)}.{is_auc * f' {RULE_OF_AUC}'}"
+    return f" {lie} above chance, but too little to count: {enumeration(above)}.{rule_of_auc(results)}"
+
+
+def rule_of_auc(results: AuditResults) -> str:
+    """What decides the level of an AUC beside its lower end, after a space; empty where that decides."""
+    return f" {RULE_OF_AUC}" if any(name.startswith("AUC") for name in above_chance(results)) else ""
 
 
 def _passed_all_the_same(decisive: RatingPart, gate: GateResult | None) -> str:

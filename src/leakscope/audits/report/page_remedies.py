@@ -7,7 +7,7 @@ from leakscope.evaluate.levels import LEVELS
 from leakscope.evaluate.limits import audit_outcome
 from leakscope.evaluate.nouns import Noun
 from leakscope.evaluate.rating_scale import Placed, placed_parts
-from leakscope.evaluate.rating_sentences import RULE_OF_AUC, interval_of, rating_rows, shown
+from leakscope.evaluate.rating_sentences import interval_of, rating_rows, rule_of_auc, shown
 from leakscope.evaluate.remedies import CALLS_FOR_A_DEFENCE, Remedy, remedies
 from leakscope.evaluate.results import AuditResults
 from leakscope.evaluate.suggested_gate import suggested_gate
@@ -15,10 +15,7 @@ from leakscope.report.blocks import Absent, Block, Body, Bullets, Code, Heading,
 from leakscope.report.levels import LeveledFigure, Levels
 from leakscope.report.page import Section
 
-_RATING = (
-    "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels. "
-    f"{RULE_OF_AUC}"
-)
+_RATING = "The level of a figure is that of the lower end of its interval; docs/rating.md defines the levels."
 _EXPOSED = (
     "Exposed records make the rating at least low; their share does not raise it, as more models detect more."
 )
@@ -26,8 +23,7 @@ _EXPOSED = (
 
 _PICTURE = (
     "Each dot is a figure of this audit, each line its 95% interval. The lower end of the interval sets the "
-    "level of the figure. The rating is the highest level; exposed records and a failed gate can raise it. "
-    f"{RULE_OF_AUC}"
+    "level of the figure. The rating is the highest level; exposed records and a failed gate can raise it."
 )
 _NAMES = {
     "auc": "On average over all records (AUC)",
@@ -108,7 +104,11 @@ def _in_one_line(remedy: Remedy) -> str:
 def rating_picture(results: AuditResults) -> Levels | None:
     """The figures of the rating on the scale of levels; None where none has an interval."""
     figures = [_leveled(placed, results.config.noun) for placed in placed_parts(results)]
-    return Levels(LEVELS, figures, results.config.noun.say(_PICTURE)) if figures else None
+    return (
+        Levels(LEVELS, figures, results.config.noun.say(f"{_PICTURE}{rule_of_auc(results)}"))
+        if figures
+        else None
+    )
 
 
 def _leveled(placed: Placed, noun: Noun) -> LeveledFigure:
@@ -126,5 +126,6 @@ def _rating(results: AuditResults) -> list[Block | str]:
     picture = None if undermining(results.hygiene) else rating_picture(results)
     drawn = [picture] if picture is not None and results.gate is not None else []
     has_exposed = any(part.about == "exposed" and part.value for part in results.rating.parts)
-    note = f"{_RATING} {results.config.noun.say(_EXPOSED)}" if has_exposed else _RATING
+    exposed = f" {results.config.noun.say(_EXPOSED)}" if has_exposed else ""
+    note = f"{_RATING}{rule_of_auc(results)}{exposed}"
     return [Heading("Rating"), *drawn, Table(head, rows, note)]
