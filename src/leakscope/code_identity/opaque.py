@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+from leakscope.code_identity.source import name_of_callee
+
 _PROGRAMS_OF_OS = frozenset(
     {"system", "popen", "startfile", "posix_spawn", "posix_spawnp",
      "execl", "execle", "execlp", "execlpe", "execv", "execve", "execvp", "execvpe",
@@ -94,7 +96,7 @@ def opaque_names(names: Iterable[str], imported: Iterable[str]) -> set[str]:
 
 def opaque_keywords(calls: Iterable[ast.Call]) -> set[str]:
     """Keywords in calls that ask for objects or code; what such a keyword says to `save` is harmless."""
-    given = [(_callee(call), word.arg or "", word.value) for call in calls for word in call.keywords]
+    given = [(name_of_callee(call), word.arg or "", word.value) for call in calls for word in call.keywords]
     return {name for callee, name, value in given if _asks(name, value) and _is_reader(callee, name)}
 
 
@@ -111,10 +113,6 @@ def opaque_options(options: Mapping[Any, Any]) -> set[str]:
 
 def _is_reader(name: str, keyword: str) -> bool:
     return name in ("load", "loads") if keyword == "trusted" else not name.startswith("save")
-
-
-def _callee(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 def _is_imported(path: str, modules: set[str], names: set[str]) -> bool:

@@ -8,7 +8,7 @@ import functools
 import inspect
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import CellType, FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, NamedTuple
 
@@ -146,8 +146,8 @@ def _decorated(value: Any, *functions: Any) -> Any:
     return type(value), functions, own
 
 
-def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
-    """Attributes of an object, without what it has cached; and its content where it is a container."""
+def attributes_of(value: Any, computed: Set[str] = frozenset()) -> Iterator[tuple[str, Any]]:
+    """Attributes of an object; of its cached properties only these. The content of a container, too."""
     cls = type(value)
     slots = {
         name for base in cls.__mro__ for name, a in vars(base).items() if isinstance(a, MemberDescriptorType)
@@ -155,7 +155,7 @@ def attributes_of(value: Any) -> Iterator[tuple[str, Any]]:
     own = getattr(value, "__dict__", {})
     attributes = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **own}
     for name, inner in sorted(attributes.items()):
-        if not isinstance(getattr(cls, name, None), functools.cached_property):
+        if name in computed or not isinstance(getattr(cls, name, None), functools.cached_property):
             yield name, inner
     contents: list[Any] = [content(value) for content in _CONTENT if isinstance(value, content)]
     yield from (("content", content) for content in contents)

@@ -26,10 +26,11 @@ _Key = tuple[str, bytes, str]
 
 
 class ModuleSource(NamedTuple):
-    """Digest of a module's source, and full names of the modules it imports anywhere."""
+    """Digest of a module's source, full names of the modules it imports anywhere, and its syntax tree."""
 
     digest: str
     imports: tuple[str, ...]
+    tree: ast.Module
 
 
 def sha256_of_text(*parts: str) -> str:
@@ -42,9 +43,9 @@ def module_source(text: bytes, module: str, is_package: bool) -> ModuleSource:
     try:
         tree = _without_docstrings(ast.parse(text))
     except (SyntaxError, ValueError):
-        return ModuleSource(hashlib.sha256(text).hexdigest(), ())
+        return ModuleSource(hashlib.sha256(text).hexdigest(), (), ast.Module([], []))
     package = module if is_package else module.rpartition(".")[0]
-    return ModuleSource(sha256_of_text(ast.dump(tree)), tuple(dict.fromkeys(_imports(tree, package))))
+    return ModuleSource(sha256_of_text(ast.dump(tree)), tuple(dict.fromkeys(_imports(tree, package))), tree)
 
 
 def code_digest(code: CodeType) -> tuple[str, bool]:
@@ -60,6 +61,11 @@ def calls_in(code: CodeType) -> list[ast.Call]:
     text = "".join(linecache.getlines(code.co_filename))
     lines = {line for part in _all_codes(code) for _, _, line in part.co_lines()}
     return [call for call in _calls(text) if call.lineno in lines]
+
+
+def name_of_callee(call: ast.Call) -> str:
+    """The last name of what is called: "f" of `module.f()`."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
 @lru_cache(maxsize=256)

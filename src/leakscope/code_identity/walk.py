@@ -24,6 +24,12 @@ from typing import Any
 import numpy as np
 
 from leakscope.code_identity.kinds import BY_NAME, IN_CYTHON, NOT_OF_A_CLASS, PLAIN, WITHOUT_VALUE
+from leakscope.code_identity.on_import import (
+    OnImport,
+    computed_on_import,
+    put_into_libraries,
+    returned_on_import,
+)
 from leakscope.code_identity.opaque import (
     HIDDEN_MODULES,
     is_opaque,
@@ -100,6 +106,7 @@ class _Walk:
         self.packages: dict[str, str] = {}
         self.unknown: set[str] = set()
         self._digests: dict[tuple[int, bool], str] = {}
+        self._on_import = OnImport()  # of the user's modules
         self._objects: list[object] = []  # as long as they live, no other object gets their ids
         self._depths: dict[int, int] = {}  # of the objects that are being walked over
         self._is_in_source = False
@@ -203,6 +210,7 @@ class _Walk:
                 continue
             source = module_source(text, module, origin.is_package)
             self.modules[module] = source.digest[:16]
+            self._on_import = self._on_import.and_of(source.tree)
             waiting += source.imports
         return bool(self.modules.get(name))
 
@@ -226,6 +234,7 @@ class _Walk:
         self._note_opaque(value, where, is_whole)
         parts, used = list(enclosed(value)), list(globals_of(value, self._is_users))
         used += self._imported_within(value, where)
+        used += put_into_libraries(value, self._on_import.sets, self._is_users)
         used += ((f"replaced {path_of(put)}", put) for put in loaded_by(value) if self._is_replaced(put))
         if not is_whole:
             return Shape(f"{name} {digest}", [*parts, *used])
@@ -330,7 +339,9 @@ class _Walk:
     def _object(self, value: Any, where: str) -> Shape:
         """An object of the user's by its attributes, any other by what copies it."""
         cls = type(value)
-        attributes = list(attributes_of(value)) if self._is_users(str(cls.__module__)) else []
+        attributes: list[tuple[str, Any]] = []
+        if self._is_users(str(cls.__module__)):
+            attributes += attributes_of(value, computed_on_import(value, self._on_import))
         try:
             if hasattr(cls, "untyped_storage"):
                 return tensor(value)
@@ -342,14 +353,23 @@ class _Walk:
                 parts = [("referent", value())]
             elif dataclasses.is_dataclass(value):
                 parts = [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+                parts += ((name, vars(value)[name]) for name in self._set_besides(value))
             else:
                 parts = list(copied(value))
-                parts.append(("wrapped", getattr(value, "__wrapped__", None)))  # the function behind a cache
+                wrapped = getattr(value, "__wrapped__", None)  # the function behind a cache
+                parts.append(("wrapped", wrapped))
+                if isinstance(value, functools._lru_cache_wrapper) and self._is_in_file(wrapped):
+                    parts += returned_on_import(value, self._on_import)
         except Exception:  # an object that cannot be copied may raise anything
             if not (self._is_in_source and isinstance(value, WITHOUT_VALUE)):
                 self.unknown.add(f"{where} is {cls.__name__}, which cannot be compared")
             parts = sorted(getattr(value, "__dict__", {}).items())
         return Shape("object", [("class", cls), *attributes, *parts])
+
+    def _set_besides(self, value: Any) -> list[str]:
+        """Attributes that the user's modules have set on an object of an installed dataclass."""
+        fields = {field.name for field in dataclasses.fields(value)}
+        return sorted((self._on_import.sets & getattr(value, "__dict__", {}).keys()) - fields)
 
 
 def _package_of(value: FunctionType) -> str:
