@@ -25,7 +25,7 @@ from leakscope.attacks.base import Attack
 from leakscope.attacks.lira import Lira
 from leakscope.stats import record_types
 from leakscope.stats.record_types import RecordTypes
-from leakscope.stats.side_sums import SideSums
+from leakscope.stats.side_sums import SideSums, overall_variance, usual_gap
 from leakscope.types import Design, Signals
 
 BESIDE = Path(__file__).parents[2] / "shared" / "banks" / "cifar10-wrn28-2"
@@ -86,9 +86,9 @@ def plain_fits(sets: list[SideSums], n_types: int, resolution_variances: list[fl
 
 def plain_fit(sums: SideSums, n_types: int, resolution_variance: float) -> RecordTypes:
     """`fit_record_types` with plain rounds."""
-    types, previous = record_types._start(sums, n_types), -np.inf
+    types, previous = record_types._start(sums, n_types, usual_gap(sums)), -np.inf
     share = record_types._SMALLEST_SHARE
-    smallest = max(share * record_types._overall_variance(sums), resolution_variance)
+    smallest = max(share * overall_variance(sums), resolution_variance)
     for _ in range(record_types._N_ROUNDS):
         types, log_likelihood = improved(types, sums, smallest)
         if log_likelihood - previous < record_types._TOLERANCE:
