@@ -207,7 +207,7 @@ def test_the_section_of_a_config() -> None:
         ("epsilon = 8\nsteps = 3", "give either epsilon"),
         ("epsilon = 8\nepsilom = 8", "did you mean"),
         ("epsilon = 8\ndelta = 1.5", "must be in"),
-        ("epsilon = '8'", "valid number"),
+        ("epsilon = '8'", "must be a number"),
     ):
         with pytest.raises(InputError, match=message):
             parse_config(CONFIG.format(claim=wrong), Path("a.toml"))
