@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -193,3 +195,14 @@ class Code:
     def identity(self, name: str = "train") -> CodeIdentity:
         """The identity of a function in user_main.py, imported anew."""
         return code_identity(train=getattr(self.load(), name))
+
+
+def printed_by(program: str, paths: list[Path], **environment: str) -> str:
+    """What another process prints that finds modules in these folders first."""
+    path = os.pathsep.join([*map(str, paths), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment, "PYTHONPATH": path},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout

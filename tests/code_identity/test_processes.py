@@ -1,4 +1,4 @@
-"""The same edits as a user makes them: by the command line and a script, each run in its own process."""
+"""Identities in other processes: the edits that users make, by the command line and a script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.code_identity.project import Project
+from tests.code_identity.project import Code, Project, printed_by
 from tests.code_identity.test_edits import REFUSED, REUSED, signals_of
 from tests.warm_start import run_python
 
@@ -126,3 +126,17 @@ def test_the_call_of_an_audit_in_a_script_may_change_but_not_what_it_trains(tmp_
         ended = run_python(tmp_path, "my_script.py")
         assert ended.returncode == returncode, ended.stderr
         assert ("were trained by other code" in ended.stderr) == bool(returncode)
+
+
+def test_the_identity_is_the_same_in_every_process(code: Code) -> None:
+    code.write(
+        user_main="NAMES = {'a', 'b', 'c', ('d', 'e')}\nclass A:\n    seen = frozenset('abc')\n"
+        "import numpy as np\nRNG = np.random.default_rng(0)  # holds a function that Cython compiled\n"
+        "def train(x, k={'x': A}):\n    return x in NAMES or x in {'p', 'q', 'r'} or A or RNG\n"
+    )
+    program = (
+        "from leakscope.code_identity.walk import code_identity; import user_main; "
+        "print(code_identity(train=user_main.train))"
+    )
+    printed = {printed_by(program, [code.folder], PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
+    assert len(printed) == 1

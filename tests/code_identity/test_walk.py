@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import functools
 import linecache
-import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from leakscope.code_identity.walk import CodeIdentity, code_identity
-from tests.code_identity.project import Code
+from tests.code_identity.project import Code, printed_by
 
 EDITED_FILES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "a module imported within the function": (
@@ -356,36 +353,12 @@ def test_installed_packages_count_by_version_not_by_source(code: Code) -> None:
             "from leakscope.code_identity.walk import code_identity; import user_main; "
             "print(code_identity(train=user_main.train))"
         )
-        return eval(_run(program, [code.folder, site]), {"CodeIdentity": CodeIdentity})
+        return eval(printed_by(program, [code.folder, site]), {"CodeIdentity": CodeIdentity})
 
     first = identity("1.0", 1)
     assert first.packages["user_lib"] == "1.0" and set(first.modules) == {"user_main"}
     assert identity("1.0", 2) == first
     assert identity("1.1", 2).packages["user_lib"] == "1.1"
-
-
-def test_the_identity_is_the_same_in_every_process(code: Code) -> None:
-    code.write(
-        user_main="NAMES = {'a', 'b', 'c', ('d', 'e')}\nclass A:\n    seen = frozenset('abc')\n"
-        "import numpy as np\nRNG = np.random.default_rng(0)  # holds a function that Cython compiled\n"
-        "def train(x, k={'x': A}):\n    return x in NAMES or x in {'p', 'q', 'r'} or A or RNG\n"
-    )
-    program = (
-        "from leakscope.code_identity.walk import code_identity; import user_main; "
-        "print(code_identity(train=user_main.train))"
-    )
-    printed = {_run(program, [code.folder], PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}
-    assert len(printed) == 1
-
-
-def _run(program: str, paths: list[Path], **environment: str) -> str:
-    path = os.pathsep.join([*map(str, paths), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, **environment, "PYTHONPATH": path},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout
 
 
 def test_in_a_notebook_only_what_is_used_counts() -> None:
