@@ -57,7 +57,7 @@ from leakscope.leakage.moderation import (
     why_too_few,
 )
 from leakscope.leakage.permuted import partners, random_order
-from leakscope.leakage.trends import Posterior, Trend, bin_trend, quantile_bins
+from leakscope.leakage.trends import Posterior, Trend, quantile_bins, trend_with_mean
 from leakscope.stats.estimate import TwoEstimates
 from leakscope.stats.side_sums import resolution_variance
 
@@ -241,8 +241,8 @@ def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
     n = int(np.clip(4 * _FITTED_RECORDS // n_records, _LEAST_PERMUTATIONS, _MOST_PERMUTATIONS))
     runs = _measures_of_each([sample.moderated(sample.permuted(rng)) for _ in range(n)])
     centre = sample.values.mean(axis=0)
-    bins, used = quantile_bins(centre), np.ones(n_records, dtype=bool)
-    floors = [bin_trend(level, centre, bins, used) for level in runs.mean(axis=0)[:2]]
+    bins = quantile_bins(centre)
+    floors = [trend_with_mean(level, centre, bins) for level in runs.mean(axis=0)[:2]]
     null = _Null(floors[0], floors[1], 0.0, np.zeros(4), n)
     figures = np.stack([_figures(run) for run in null.subtracted_from(runs, centre)])  # (permutations, 4)
     highest = min(float(figures[:, -1].mean()), _HIGHEST_FLOOR)

@@ -68,6 +68,16 @@ def bin_trend(values: FloatArray, centre: FloatArray, bins: IntArray, used: Bool
     return Trend(means[0], means[1])
 
 
+def trend_with_mean(values: FloatArray, centre: FloatArray, bins: IntArray) -> Trend:
+    """The trend of all values, in proportion such that its mean over the records is that of the values.
+
+    Between bins that are far apart, as those of outputs without a variance are, a line is far from them.
+    """
+    trend = bin_trend(values, centre, bins, np.ones(len(values), dtype=bool))
+    mean = trend.at(centre).mean()
+    return trend._replace(height=trend.height * (values.mean() / mean)) if mean else trend
+
+
 def normal_prior(own: FloatArray, noise: FloatArray, centre: FloatArray, bins: IntArray) -> NormalPrior:
     """Trend of the records' numbers, and of their scatter around it beyond the sampling variance."""
     known = np.isfinite(noise)
