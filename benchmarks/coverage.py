@@ -57,6 +57,7 @@ from coverage_page import page
 from leakscope.attacks.spec import resolve_all
 from leakscope.design import make_design
 from leakscope.disk import scratch
+from leakscope.engine.parent import start
 from leakscope.evaluate.attack_figures import Scored, attack_figures
 from leakscope.evaluate.config import EvaluationConfig
 from leakscope.evaluate.figure import UNDEFINED, figure_of_targets
@@ -264,7 +265,9 @@ def measured(due: list[Task], results: Results, minutes: float, n_workers: int) 
     """The results after each task, until the time is over."""
     until = time.monotonic() + 60 * minutes
     os.environ["OMP_NUM_THREADS"] = "1"  # one population per process
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn"), _use_one_thread) as pool:
+    with ProcessPoolExecutor(
+        n_workers, multiprocessing.get_context("spawn"), _prepare_worker, (os.getpid(),)
+    ) as pool:
         # All at once: a worker that is done with a cell does not wait for the others.
         futures = [
             [pool.submit(audited, task.cell, number, task.names) for number in task.numbers] for task in due
@@ -290,8 +293,9 @@ def _keep(task: Task, figures: Figures, results: Results) -> None:
         done.pop("before", None)
 
 
-def _use_one_thread() -> None:
-    """Blocks of records are processed on all cores otherwise, by every process."""
+def _prepare_worker(parent: int) -> None:
+    """Ends with its parent. Uses one thread: otherwise, each worker uses all cores for blocks of records."""
+    start(parent, b"")
     scratch._THREADS = 1
 
 

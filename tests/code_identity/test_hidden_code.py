@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import leakscope
+from leakscope.code_identity.opaque import opaque_names
 from leakscope.code_identity.walk import CodeIdentity
 from leakscope.errors import BankMismatchError
 from tests.code_identity.project import Code, Project
@@ -71,6 +72,7 @@ _NAMED = {
     "cffi": "import cffi\ndef train():\n    return cffi.FFI().dlopen('./hidden.so')\n",
     "yaml.unsafe_load": "import yaml\ndef train(file):\n    return yaml.unsafe_load(file)\n",
     "UnsafeLoader": "import yaml\ndef train(file):\n    return yaml.load(file, Loader=yaml.UnsafeLoader)\n",
+    "Loader": "import yaml\ndef train(file):\n    return yaml.load(file, Loader=yaml.Loader)\n",
     "EntryPoint": "from importlib.metadata import EntryPoint\ndef train():\n    "
     "return EntryPoint('x', 'user_hidden:N', 'g').load()\n",
     "entry_points": "from importlib import metadata\ndef train():\n    return metadata.entry_points()\n",
@@ -109,9 +111,12 @@ _UNDER_ANOTHER_NAME = {
     "def train():\n    return read('hidden.npy')\n",
     "trust_remote_code": "HOW = {'trust_remote_code': True}\n"
     "def train(AutoModel):\n    return AutoModel.from_pretrained('hidden', **HOW)\n",
+    "yaml.loader.Loader": "from yaml import Loader as L\ndef train(text):\n    return L(text).get_data()\n",
     "torch.export.load": "def train():\n    from torch.export import load\n    return load('hidden.pt')\n",
 }
+_THIRD = "import numpy as np\ndef train():\n    return np.load('hidden.npy', None, True)\n"
 ATTACKS = [
+    pytest.param("allow_pickle", _THIRD, id="allow_pickle, third argument"),
     *(pytest.param(name, text, id=name) for name, text in _NAMED.items()),
     *(pytest.param(name, text, id=f"{name}, renamed") for name, text in _UNDER_ANOTHER_NAME.items()),
 ]
@@ -129,6 +134,13 @@ def edited(code: Code, main: str) -> tuple[CodeIdentity, CodeIdentity]:
 def test_code_that_is_hidden_is_never_known_to_be_the_same(name: str, main: str, code: Code) -> None:
     for identity in edited(code, main):
         assert identity.unknown and all(name in reason for reason in identity.unknown), identity.unknown
+
+
+def test_objects_that_a_config_names_are_hidden() -> None:
+    """Without hydra, which need not be installed."""
+    for imported in ("hydra", "hydra.utils"):
+        assert opaque_names(["utils", "instantiate"], [imported]) == {"hydra.utils.instantiate"}
+    assert not opaque_names(["utils", "to_absolute_path"], ["hydra.utils"])
 
 
 def test_such_a_training_function_needs_reuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +181,7 @@ OPTIONS = dict(weights_only=True, allow_pickle=False, trusted=True)
 def train(other):
     other.join(trusted=True, **OPTIONS)
     total = np.load(FOLDER + "/a.npy").sum()
+    total += np.load(FOLDER + "/a.npy", None, False).sum()
     total += np.load(FOLDER + "/a.npy", allow_pickle=False).sum() + timeit.default_timer()
     total += torch.load(FOLDER + "/a.pt", weights_only=True).sum().item()
     np.save(FOLDER + "/b.npy", total, allow_pickle=True)

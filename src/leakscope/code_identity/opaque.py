@@ -23,6 +23,7 @@ _PROGRAMS_OF_OS = frozenset(
 _PROGRAMS_OF_ASYNCIO = frozenset({"create_subprocess_exec", "create_subprocess_shell"})
 _LOADERS = frozenset({"SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader"})
 _MACHINERY = frozenset({"spec_from_file_location", "spec_from_loader", "module_from_spec"})
+_FINDERS_OF_HYDRA = ("instantiate", "call", "get_class", "get_method", "get_static_method", "get_object")
 _UNPICKLERS = frozenset({"load", "loads", "Unpickler"})
 _ANYWHERE = frozenset(
     {*_PROGRAMS_OF_OS, *_PROGRAMS_OF_ASYNCIO, *_LOADERS, *_MACHINERY, "import_module", "load_module",
@@ -39,7 +40,11 @@ _PATHS = frozenset(
      "numpy.ctypeslib.load_library", "numpy.ctypeslib._ctypeslib.load_library", "torch.ops.load_library",
      "torch.classes.load_library", "torch._ops._Ops.load_library", "torch._classes._Classes.load_library",
      "torch.utils.cpp_extension.load", "torch.utils.cpp_extension.load_inline",
-     "yaml.unsafe_load", "yaml.unsafe_load_all", "yaml.UnsafeLoader", "yaml.loader.UnsafeLoader",
+     "yaml.unsafe_load", "yaml.unsafe_load_all",
+     *(f"yaml.{name}" for name in ("UnsafeLoader", "Loader", "CLoader")),
+     "yaml.loader.UnsafeLoader", "yaml.loader.Loader", "yaml.cyaml.CLoader",
+     *(f"hydra.utils.{name}" for name in _FINDERS_OF_HYDRA),
+     "hydra._internal.instantiate._instantiate2.instantiate",
      "importlib.metadata.EntryPoint", "importlib.metadata.entry_points",
      "timeit.timeit", "timeit.Timer", "code.InteractiveInterpreter", "code.InteractiveConsole",
      "codeop.compile_command", "codeop.Compile", "codeop.CommandCompiler",
@@ -96,8 +101,16 @@ def opaque_names(names: Iterable[str], imported: Iterable[str]) -> set[str]:
 
 def opaque_keywords(calls: Iterable[ast.Call]) -> set[str]:
     """Keywords in calls that ask for objects or code; what such a keyword says to `save` is harmless."""
+    calls = list(calls)
     given = [(name_of_callee(call), word.arg or "", word.value) for call in calls for word in call.keywords]
+    # numpy.load takes it as its third argument, too; others' third is seldom a bare True.
+    given += [("load", "allow_pickle", call.args[2]) for call in calls if _has_true_as_third(call)]
     return {name for callee, name, value in given if _asks(name, value) and _is_reader(callee, name)}
+
+
+def _has_true_as_third(call: ast.Call) -> bool:
+    third = call.args[2] if len(call.args) > 2 else None
+    return name_of_callee(call) == "load" and isinstance(third, ast.Constant) and third.value is True
 
 
 def _asks(name: str, value: ast.expr) -> bool:
