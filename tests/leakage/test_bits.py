@@ -130,6 +130,25 @@ def test_outputs_without_a_variance_leak_nothing_by_their_outliers(n_models, tai
     assert above <= 2
 
 
+@pytest.mark.parametrize(
+    ("n_models", "share", "is_undefined"), [(8, 0.5, True), (16, 0.1, True), (64, 0.5, False)]
+)
+def test_where_chance_alone_exposes_records_the_most_exposed_are_undefined(n_models, share, is_undefined):
+    """One outlier tells a side apart, so the highest 1% of noise without a variance reveal nearly all."""
+    above, undefined = 0, 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        in_mask = rng.random((n_models, 1000)) < share
+        found = bits_per_record(rng.standard_cauchy(in_mask.shape), in_mask, seed)
+        above += found.most_exposed.low > 0
+        undefined += bool(found.reason_of_most_exposed)
+        assert np.isnan(found.most_exposed.value) == bool(found.reason_of_most_exposed)
+    assert above <= 1 and (undefined >= 4) == is_undefined
+    signals = Signals({"log_odds": rng.standard_cauchy((n_models, 1, 1000))}, (1,), np.zeros(1000, np.int64))
+    (checkpoint,) = bank_leakage(signals, Design(in_mask)).figures.checkpoints
+    assert (checkpoint.most_exposed.reason is None) == (checkpoint.most_exposed.value is not None)
+
+
 @pytest.mark.slow
 def test_intervals_hold_where_models_differ_in_how_much_they_leak():
     """Permuted designs do not know these differences: twice their standard deviation holds in 12%.

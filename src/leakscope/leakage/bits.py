@@ -73,13 +73,14 @@ _LEAST_TRUST, _MUCH_LEAKAGE = 1 / 3, 0.5  # in the jackknife where nothing leaks
 # Models. The variance without leakage comes from other orders of the models. 4 models have 24, which differ
 # little where members are few: benchmarks/bits_without_leakage.py --intervals counts what follows.
 _LEAST_FOR_INTERVAL = 6
-_HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F)
+_HIGHEST_FLOOR = 0.9  # limits the factor 1 / (1 - F); the most exposed are undefined beyond it
 _LIMITS = (
     (-np.inf, 1.0),
     (-np.inf, np.inf),
     (0.0, 1.0),
     (-np.inf, 1.0),
 )  # of the three means, and of the most exposed
+_NOTHING = TwoEstimates(*[float("nan")] * 5)
 _DECIMALS = 9
 _QUADRATURE_NODES = 25  # fewer than the default, for millions of records
 _NATS_PER_BIT = float(np.log(2))
@@ -100,6 +101,7 @@ class RecordBits:
             the highest, as measured under permuted designs.
         floor: mean `bits` under permuted designs.
         reason: why there are no figures, or no interval; empty otherwise.
+        reason_of_most_exposed: why only `most_exposed` is undefined; empty otherwise.
     """
 
     bits: FloatArray
@@ -109,6 +111,7 @@ class RecordBits:
     most_exposed: TwoEstimates
     floor: float
     reason: str = ""
+    reason_of_most_exposed: str = ""
 
     @property
     def is_undefined(self) -> bool:
@@ -147,14 +150,16 @@ def bits_per_record(
     half_widths = _half_widths(sample, null, rng, values.shape[1])
     limited = zip(figures, half_widths, _LIMITS, strict=True)
     *means, most_exposed = (_within(*one) for one in limited)
+    by_chance = _why_chance_alone(null.most_exposed)
     return RecordBits(
         above_floor[0],
         above_floor[1],
         above_floor[2],
         means=dict(zip(MEASURES, means, strict=True)),
-        most_exposed=most_exposed,
+        most_exposed=_NOTHING if by_chance else most_exposed,
         floor=floor,
         reason=_why_no_interval(len(values)),
+        reason_of_most_exposed=by_chance,
     )
 
 
@@ -245,8 +250,10 @@ def _null(sample: _Sample, rng: np.random.Generator) -> _Null:
     floors = [trend_with_mean(level, centre, bins) for level in runs.mean(axis=0)[:2]]
     null = _Null(floors[0], floors[1], 0.0, np.zeros(4), n)
     figures = np.stack([_figures(run) for run in null.subtracted_from(runs, centre)])  # (permutations, 4)
-    highest = min(float(figures[:, -1].mean()), _HIGHEST_FLOOR)
-    return null._replace(most_exposed=highest, variance=figures.var(axis=0, ddof=1))
+    highest, variance = float(figures[:, -1].mean()), figures.var(axis=0, ddof=1)
+    if highest <= _HIGHEST_FLOOR:
+        variance[-1] /= (1 - highest) ** 2  # as that of figures above the floor
+    return null._replace(most_exposed=highest, variance=variance)
 
 
 def _measures_of_each(runs: Sequence[Moderated]) -> FloatArray:
@@ -259,7 +266,8 @@ def _measures_of_each(runs: Sequence[Moderated]) -> FloatArray:
 
 def _figures(above_floor: FloatArray, floor_of_highest: float = 0.0) -> FloatArray:
     """The three means, and the bits of the most exposed, corrected for selecting them; (4,)."""
-    highest = (most_exposed_mean(above_floor[0]) - floor_of_highest) / (1 - floor_of_highest)
+    floor = min(floor_of_highest, _HIGHEST_FLOOR)
+    highest = (most_exposed_mean(above_floor[0]) - floor) / (1 - floor)
     return np.array([*above_floor.mean(axis=1), highest])
 
 
@@ -288,6 +296,12 @@ def _why_no_interval(n_models: int) -> str:
     if n_models >= _LEAST_FOR_INTERVAL:
         return ""
     return f"not resolvable with {n_models} models; it takes at least {_LEAST_FOR_INTERVAL}"
+
+
+def _why_chance_alone(floor_of_highest: float) -> str:
+    if floor_of_highest <= _HIGHEST_FLOOR:
+        return ""
+    return f"by chance alone, they would seem to reveal {floor_of_highest:.2f} bits"
 
 
 def _n_not_finite(values: AnyArray) -> int:
@@ -380,5 +394,4 @@ def _jackknife_without_leakage(
 
 def _undefined(n_records: int, reason: str) -> RecordBits:
     nothing, nan = np.full(n_records, np.nan), float("nan")
-    none = TwoEstimates(nan, nan, nan, nan, nan)
-    return RecordBits(nothing, nothing, nothing, dict.fromkeys(MEASURES, none), none, nan, reason)
+    return RecordBits(nothing, nothing, nothing, dict.fromkeys(MEASURES, _NOTHING), _NOTHING, nan, reason)

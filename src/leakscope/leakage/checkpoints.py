@@ -103,7 +103,7 @@ def _undefined(reason: str) -> BankLeakage:
 
 
 def _checkpoint(epoch: int, leakage: RecordBits) -> CheckpointLeakage:
-    reason = why_few_records(n_most_exposed(len(leakage.bits)))
+    reason = why_few_records(n_most_exposed(len(leakage.bits))) or leakage.reason_of_most_exposed or None
     figure = TwoEstimates(None, None, None, None, None) if reason else leakage.most_exposed
     most_exposed = MostExposed(**vars(figure), share=MOST_EXPOSED_SHARE, reason=reason)
     return CheckpointLeakage(epoch, **leakage.means, most_exposed=most_exposed, floor=leakage.floor)
