@@ -25,8 +25,10 @@ from leakscope.evaluate.rating_sentences import (
     RULE_OF_AUC,
     above_chance,
     decisive_sentence,
+    interval_of,
     rating_rows,
     rating_sentence,
+    shown,
     threshold,
 )
 from leakscope.evaluate.results import AuditResults
@@ -325,3 +327,28 @@ def test_a_suggested_gate_says_which_severe_figure_it_does_not_limit(
     (reason,) = [one for one in suggested_gate(severe).reasons if one.startswith("No limit")]
     assert "bits of the most exposed 1% of records, rated 'severe' here" in reason
     assert not [one for one in suggested_gate(audits[0.0]).reasons if one.startswith("No limit")]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "written"),
+    [
+        (0.057, 0.08, "5.7% to 8.0%"),
+        (0.02, 0.123, "2% to 12%"),
+        (0.985, 1.0, "98% to 100%"),
+        (0.996, 1.0, "99.6% to 100.0%"),
+    ],
+)
+def test_both_ends_of_an_interval_have_as_many_decimals(low: float, high: float, written: str) -> None:
+    part = RatingPart("tpr", "TPR at 1% FPR (lira)", "severe", "severe", 1.0, low, high, 0.01)
+    assert interval_of(part) == written
+
+
+def test_a_rate_near_one_is_neither_a_power_of_ten_nor_one() -> None:
+    part = RatingPart("tpr", "TPR at 1% FPR (lira)", "severe", "severe", 1.0, 0.996, 1.0, 0.01)
+    assert [shown(part, value) for value in (1.0, 0.996, 0.99, 0.08, 0.0)] == [
+        "100%",
+        "99.6%",
+        "99%",
+        "8%",
+        "0%",
+    ]

@@ -118,10 +118,14 @@ def rating_rows(results: AuditResults) -> list[list[str]]:
 
 
 def interval_of(part: RatingPart) -> str:
-    """The interval of a figure as text; empty where it has none."""
+    """The interval of a figure as text, both ends with as many decimals; empty where it has none."""
     if part.low is None or part.high is None:
         return ""
-    return f"{shown(part, part.low)} to {shown(part, part.high)}"
+    ends = shown(part, part.low), shown(part, part.high)
+    if not ends[0].endswith("%"):
+        return " to ".join(ends)
+    decimals = max(len(end.partition(".")[2].rstrip("%")) for end in ends)
+    return f"{100 * part.low:.{decimals}f}% to {100 * part.high:.{decimals}f}%"
 
 
 def threshold(part: RatingPart, level: Level) -> float | None:
@@ -182,4 +186,13 @@ def shown(part: RatingPart, value: float | None, more: int = 0) -> str:
         return "unknown"
     if part.about == "worst":
         return f"{max(value, 0.0):.{2 + more}f} bits"  # below 0 is noise of the correction for bias
-    return f"{value:.{3 + more}f}" if part.about in ("auc", "canaries") else f"{100 * value:.{2 + more}g}%"
+    if part.about in ("auc", "canaries"):
+        return f"{value:.{3 + more}f}"
+    return f"{_rounded(100 * value, 2 + more):.10g}%"
+
+
+def _rounded(percent: float, digits: int) -> float:
+    """So many significant digits; beyond 99, of what is missing to 100: 99.6 is not 100."""
+    if percent > 99:
+        return 100 - float(f"{100 - percent:.{digits}g}")
+    return float(f"{percent:.{digits}g}")
