@@ -33,7 +33,9 @@ def advise(
     minutes: Annotated[float, typer.Option(help="Time that the whole command may take.")] = 10.0,
     accept_accuracy_loss: Annotated[
         float,
-        typer.Option(help="Loss of accuracy that you accept: 0.02 is two points. In a regression, of R²."),
+        typer.Option(
+            help="Loss of accuracy that you accept: 0.02 is two points, or 0.02 of R² in a regression."
+        ),
     ] = 0.02,
     out: Annotated[
         Path | None, typer.Option(help="Run folder (default: runs/NAME-advise, with the name of the file).")

@@ -50,7 +50,10 @@ def init(
         Path | None, typer.Option(help="Config file to write (default: the name of the file, with .toml).")
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema/--no-schema", help="Write the JSON schema for editors beside it.")
+        bool,
+        typer.Option(
+            "--schema/--no-schema", help="Write the JSON schema for editors beside the config file."
+        ),
     ] = True,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take every guess.")] = False,
     quiet: Quiet = False,

@@ -35,7 +35,7 @@ def track(
 ) -> None:
     """Log a finished audit to a tracker: figures with intervals, settings, verdict, report.
 
-    Of a redacted run, only the redacted page is sent.
+    If the run is redacted, only the redacted page is sent.
     """
     from leakscope.integrations.tracking import log_run
 

@@ -39,7 +39,8 @@ def leakage(
     ] = None,
     records: Annotated[int | None, typer.Option(help="Records to measure (default: by budget).")] = None,
     trials: Annotated[
-        int | None, typer.Option(help="Trainings with and without each record, in each of two halves (K).")
+        int | None,
+        typer.Option(help="Training runs with and without each record, in each of two halves (K)."),
     ] = None,
     extension: Annotated[
         list[str] | None,

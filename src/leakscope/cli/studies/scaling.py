@@ -40,8 +40,8 @@ def scaling(
     preset: Annotated[
         str,
         typer.Option(
-            help="published (40 initializations, and the publication's own seeds), wide: the same at 22 "
-            "widths, or decisive: 22 widths, 60 repeats, new data for each. Other options change the preset."
+            help="published (40 initializations, and the publication's own seeds), wide (the same at 22 "
+            "widths) or decisive (22 widths, 60 repeats, new data for each). Other options change the preset."
         ),
     ] = "published",
     widths: Annotated[str, typer.Option(help="Hidden widths, separated by commas.")] = "16,32,64,128,256",
@@ -77,7 +77,7 @@ def scaling(
         ),
     ] = "logistic",
     n_initializations: Annotated[
-        int, typer.Option(help="Trainings of targets and shadow models, each from other initial weights.")
+        int, typer.Option(help="Training runs of targets and shadow models, each from other initial weights.")
     ] = 40,
     published_seeds: Annotated[
         bool, typer.Option(help="Also train with the publication's own seeds of torch (gaussian only).")
