@@ -15,6 +15,7 @@ from leakscope import audit
 from leakscope.audits.report.page import headline
 from leakscope.audits.report.page_remedies import rating_picture
 from leakscope.data.canaries import Canaries
+from leakscope.evaluate import rating_sentences
 from leakscope.evaluate.gate import GateResult, LimitOutcome
 from leakscope.evaluate.hygiene.outcome import Outcome, Status
 from leakscope.evaluate.levels import LEVELS, SEPARATIONS, advantage_of, auc_of, tpr_of
@@ -28,7 +29,6 @@ from leakscope.evaluate.rating_sentences import (
     interval_of,
     rating_rows,
     rating_sentence,
-    shown,
     threshold,
 )
 from leakscope.evaluate.results import AuditResults
@@ -345,7 +345,7 @@ def test_both_ends_of_an_interval_have_as_many_decimals(low: float, high: float,
 
 def test_a_rate_near_one_is_neither_a_power_of_ten_nor_one() -> None:
     part = RatingPart("tpr", "TPR at 1% FPR (lira)", "severe", "severe", 1.0, 0.996, 1.0, 0.01)
-    assert [shown(part, value) for value in (1.0, 0.996, 0.99, 0.08, 0.0)] == [
+    assert [rating_sentences.shown(part, value) for value in (1.0, 0.996, 0.99, 0.08, 0.0)] == [
         "100%",
         "99.6%",
         "99%",

@@ -20,7 +20,8 @@ GateName = Annotated[
     typer.Option(
         "--gate",
         metavar="PRESET",
-        help="Limits by the model's use: release, research or internal; limits in the config override them.",
+        help="Limits by the model's use: release, research or internal. In `audit`, limits in the config "
+        "override them.",
     ),
 ]
 Junit = Annotated[

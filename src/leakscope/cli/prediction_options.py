@@ -24,7 +24,7 @@ def _column(text: str, *names: str, metavar: str = "COLUMN") -> Any:
 
 
 Predictions = Annotated[
-    Path | None, typer.Option(help="Audit saved predictions (npz, csv, parquet); nothing is trained.")
+    Path | None, typer.Option(help="Saved predictions to audit (npz, csv, parquet); nothing is trained.")
 ]
 Label = Annotated[str | None, _column("True classes, or true numbers of a regression (default: label).")]
 Id = Annotated[str | None, _column("Ids of the records (default: id, if there is one).", "--id")]
