@@ -192,7 +192,5 @@ def shown(part: RatingPart, value: float | None, more: int = 0) -> str:
 
 
 def _rounded(percent: float, digits: int) -> float:
-    """So many significant digits; beyond 99, of what is missing to 100: 99.6 is not 100."""
-    if percent > 99:
-        return 100 - float(f"{100 - percent:.{digits}g}")
-    return float(f"{percent:.{digits}g}")
+    """So many significant digits; beyond 99 so many decimals, for 99.6 is not 100."""
+    return round(percent, digits) if percent > 99 else float(f"{percent:.{digits}g}")

@@ -71,7 +71,7 @@ def bin_trend(values: FloatArray, centre: FloatArray, bins: IntArray, used: Bool
 def trend_with_mean(values: FloatArray, centre: FloatArray, bins: IntArray) -> Trend:
     """The trend of all values, in proportion such that its mean over the records is that of the values.
 
-    Between bins that are far apart, as those of outputs without a variance are, a line is far from them.
+    Where bins lie far apart, as for outputs without a variance, the line between them misses that mean.
     """
     trend = bin_trend(values, centre, bins, np.ones(len(values), dtype=bool))
     mean = trend.at(centre).mean()
